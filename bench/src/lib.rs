@@ -5,6 +5,8 @@ pub mod durable;
 pub mod figures;
 pub mod flows;
 pub mod in_memory;
+pub mod items;
 pub mod limits;
 pub mod line;
+pub mod readers;
 pub mod recovery;

@@ -130,7 +130,8 @@ pub fn recover(bench: &mut Bench, policies: usize, runs: u64) -> Figures {
     let order = PolicyCommand::Load { drafts: drafts(policies), replace: false, by: by() };
     bench.engine.change_policies(order, now()).expect("loaded");
     let preview = timed(|| {
-        let mut errors = StoreErrors { store: bench.engine.store(), now: now() };
+        let reader = bench.engine.store().reader();
+        let mut errors = StoreErrors { reader: &*reader, now: now() };
         let tried = TrialRequest::Named(TAKES_ALL.into());
         let tried = try_policies(&mut errors, tried, TrialErrors::Open).expect("tried");
         assert_eq!(tried[0].trial.matched, runs);

@@ -62,6 +62,11 @@ pub const TARGETS: &[Target] = &[
         check: stored::history,
     },
     Target {
+        name: "snapshot",
+        about: "a state of a run that was kept, and events after it: is refused, or goes on and is kept as the same",
+        check: stored::snapshot,
+    },
+    Target {
         name: "duration",
         about: "a duration: what is read is within bounds and can be printed and read again",
         check: texts::duration,

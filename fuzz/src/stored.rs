@@ -2,6 +2,8 @@
 
 use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
+use unstuck_core::replay::replay_event;
+use unstuck_core::snapshot::{read_snapshot, write_snapshot};
 use unstuck_sqlite::StoredKind;
 use unstuck_store::verify::history::HistoryCheck;
 
@@ -17,6 +19,24 @@ pub(crate) fn row(bytes: &[u8]) {
         }
         Err(error) => assert!(error.to_string().contains("damaged"), "{error}"),
     }
+}
+
+/// A line with the state of a run, then events, one to a line.
+pub(crate) fn snapshot(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let mut lines = text.lines();
+    let Some(Ok(run)) = lines.next().map(read_snapshot) else { return };
+    let mut run = Some(run);
+    for line in lines {
+        let Ok(event) = serde_json::from_str::<Event>(line) else { return };
+        if replay_event(&mut run, &event).is_err() {
+            return;
+        }
+    }
+    let Some(run) = run else { return };
+    assert!(!run.state().word().is_empty());
+    let kept = write_snapshot(&run).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(read_snapshot(&kept), Ok(run), "what is kept is read as the same");
 }
 
 /// Events, one to a line.

@@ -28,6 +28,11 @@ const BENCHES: &[Bench] = &[
         measures: "matching, previewing and resuming errors, with many runs in the store",
         binaries: &["bench_recovery"],
     },
+    Bench {
+        name: "readers",
+        measures: "lists of runs by every filter, read beside an engine that works, with many runs in the store",
+        binaries: &["bench_readers"],
+    },
 ];
 
 /// Runs the benchmark that the first argument names, with the other arguments passed on.

@@ -2,18 +2,21 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use unstuck_bench::durable::Load;
+use unstuck_bench::items::{Beside, beside};
 use unstuck_bench::recovery::{matching, prepare, recover};
 
 /// As in the `unstuck` binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const USAGE: &str = "cargo xtask bench recovery [--stored N] [--errors N] [--policies N] [--directory PATH]";
+const USAGE: &str =
+    "cargo xtask bench recovery [--stored N] [--errors N] [--policies N] [--items N] [--directory PATH]";
 
 fn main() -> ExitCode {
-    let (mut stored, mut errors, mut policies) = (1_000_000, 100_000, 200);
+    let (mut stored, mut errors, mut policies, mut items) = (1_000_000, 100_000, 200, 20_000);
     let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(PathBuf::from));
     let mut directory = beside.unwrap_or_else(std::env::temp_dir);
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +25,7 @@ fn main() -> ExitCode {
         match (name.as_str(), value.parse::<u64>()) {
             ("--stored", Ok(n)) => stored = n,
             ("--errors", Ok(n)) => errors = n,
+            ("--items", Ok(n)) => items = n,
             ("--policies", Ok(n)) => policies = usize::try_from(n).unwrap_or(usize::MAX),
             ("--directory", _) => directory = PathBuf::from(value),
             _ => return usage(),
@@ -29,6 +33,7 @@ fn main() -> ExitCode {
     }
     let place = directory.join(format!("bench-recovery-{}", std::process::id()));
     measure(&place, stored, errors, policies);
+    measure_items(&place, items);
     // What is left behind is in the way of nobody.
     let _ = std::fs::remove_dir_all(&place);
     ExitCode::SUCCESS
@@ -61,5 +66,24 @@ fn measure(place: &std::path::Path, stored: u64, errors: u64, policies: usize) {
     println!(
         "  due resumes            {resumed:>10.0} transitions/s, {:.2} of the engine's (aim 0.70)",
         resumed / rate
+    );
+}
+
+/// What a run with so many open items costs the ordinary ones, in comparison with as many runs that have one attempt each.
+fn measure_items(place: &std::path::Path, items: u64) {
+    let mut best = [Duration::MAX; 2];
+    // In turns, so that whatever else the machine does is shared.
+    for turn in 0..3 {
+        for (best, which) in best.iter_mut().zip([Beside::Runs, Beside::Items]) {
+            let folder = place.join(format!("{which:?}-{turn}"));
+            *best = (*best).min(beside(&folder, which, items));
+        }
+    }
+    let [runs, one] = best;
+    println!("\n{items} ordinary runs, beside {items} open attempts of which one completes with each run");
+    println!("  attempts of as many runs  {runs:>10.1?}");
+    println!(
+        "  attempts of one run       {one:>10.1?}, {:.2} of the speed (aim 0.90)",
+        runs.as_secs_f64() / one.as_secs_f64()
     );
 }

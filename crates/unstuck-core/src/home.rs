@@ -18,7 +18,12 @@ impl Homes {
     /// Returns whether an engine with these homes executes the run. A run without a home is executed by every engine of
     /// its store.
     pub fn executes(&self, run: &Run) -> bool {
-        run.home.as_ref().is_none_or(|home| self.0.contains(home))
+        self.drives(run.home.as_ref())
+    }
+
+    /// Returns whether an engine with these homes executes what has this home.
+    pub fn drives(&self, home: Option<&Arc<str>>) -> bool {
+        home.is_none_or(|home| self.0.contains(home))
     }
 }
 
@@ -29,7 +34,7 @@ pub fn is_idle(run: &Run, homes: &Homes) -> bool {
 }
 
 /// Returns whether a run would advance without an operator if it were executed.
-fn run_has_work(run: &Run) -> bool {
+pub(crate) fn run_has_work(run: &Run) -> bool {
     match &run.phase {
         Phase::Ended(_) => return false,
         Phase::Failing(failing) => {

@@ -106,6 +106,15 @@ impl Ids {
         self.last
     }
 
+    /// Whether it gave out this id, after the id `last`.
+    pub fn is_given_out_after(&self, last: u64, id: u64) -> bool {
+        last < id && id <= self.last && self.is_own(id)
+    }
+
+    fn is_own(&self, id: u64) -> bool {
+        (id >> COUNTER_BITS) & ((1 << NODE_BITS) - 1) == self.node
+    }
+
     /// Returns the next id at `now`, always above the last. More than 4096 in one millisecond use numbers of the next
     /// one.
     pub fn next(&mut self, now: Time) -> u64 {
@@ -114,7 +123,7 @@ impl Ids {
         let counter_mask = (1 << COUNTER_BITS) - 1;
         self.last = if first > self.last {
             first
-        } else if self.last & counter_mask < counter_mask {
+        } else if self.last & counter_mask < counter_mask && self.is_own(self.last) {
             self.last + 1
         } else {
             let ms = (self.last >> (NODE_BITS + COUNTER_BITS)) + 1;

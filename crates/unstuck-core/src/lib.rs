@@ -39,6 +39,8 @@ pub mod refusal;
 pub mod replay;
 pub mod session;
 pub mod slot;
+pub mod snapshot;
 pub mod step_name;
+pub mod summary;
 pub mod time;
 pub mod wakeup;

@@ -3,13 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use unstuck_core::errors::open_error;
-use unstuck_core::id::RunId;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitState;
 use unstuck_core::slot::slot_claim;
 use unstuck_core::time::Time;
-use unstuck_store::contract::{Locked, RunChange, Stage, Store, StoreError};
+use unstuck_store::contract::{BatchId, Loaded, Locked, RunChange, Stage, Store, StoreError, Wants};
 
 use crate::flows::Flows;
 use crate::request::EngineError;
@@ -24,35 +23,40 @@ pub(crate) fn backfill_open_errors(store: &mut impl Store, flows: &mut Flows) ->
         let page = store.needs_backfill(after, PAGE)?;
         let Some(last) = page.last() else { return Ok(()) };
         after = Some(*last);
-        store.begin()?;
-        let looked = backfill_page(store, flows, &page);
+        let at = store.last_time()?.unwrap_or(Time(0));
+        let batch = store.ask(&Wants { now: at, runs: page, ..Wants::default() })?;
+        let looked = backfill_page(store, flows, batch, at);
         if looked.is_err() {
-            store.rollback();
+            store.rollback(batch);
         }
-        let stage = store.stage(looked?)?;
+        let stage = store.stage(batch, looked?)?;
         let settled = store.settle(true).into_iter().find(|settled| settled.stage == stage);
         settled.map_or(Ok(()), |settled| settled.result)?;
     }
 }
 
-fn backfill_page(store: &mut impl Store, flows: &mut Flows, page: &[RunId]) -> Result<Stage, StoreError> {
-    let at = store.last_time()?.unwrap_or(Time(0));
+fn backfill_page(
+    store: &mut impl Store,
+    flows: &mut Flows,
+    batch: BatchId,
+    at: Time,
+) -> Result<Stage, StoreError> {
     let mut stage = Stage { at, last_id: store.last_id()?, ..Stage::default() };
-    for (id, locked) in page.iter().zip(store.lock(page)?) {
+    for (id, locked) in load(store, batch)?.runs {
         let run = match locked {
             Locked::Here(run) => run,
             Locked::Absent => {
-                stage.backfilled.push(*id);
+                stage.backfilled.push(id);
                 continue;
             }
-            Locked::Busy => continue,
+            Locked::Busy | Locked::Damaged(_) => continue,
         };
         match flows.get(store, run.flow) {
             Ok(flow) => {
                 // A defect of ours must not keep the engine from starting: it is looked at again the next time.
                 match catch_unwind(AssertUnwindSafe(|| backfill_run(&run, &flow))) {
                     Ok(change) => {
-                        stage.backfilled.push(*id);
+                        stage.backfilled.push(id);
                         put(run, change, &mut stage);
                     }
                     Err(_) => stage.unchanged.push(*run),
@@ -63,6 +67,17 @@ fn backfill_page(store: &mut impl Store, flows: &mut Flows, page: &[RunId]) -> R
         }
     }
     Ok(stage)
+}
+
+/// What a batch has asked for, however long it takes: an engine that starts has nothing else to do.
+fn load(store: &mut impl Store, batch: BatchId) -> Result<Loaded, StoreError> {
+    loop {
+        match store.loaded() {
+            Some((id, loaded)) if id == batch => return loaded,
+            Some(_) => {}
+            None => std::thread::yield_now(),
+        }
+    }
 }
 
 /// What is in error in a run, and what it has of its limit; `None` if nothing is.

@@ -1,22 +1,24 @@
 //! One batch: commands are decided on the runs they touch, and what comes of it becomes one transaction.
 
+mod load;
+mod notices;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use unstuck_core::bulk::{BulkOutcome, BulkRef};
-use unstuck_core::command::{Command, Notice, NoticeBody};
+use unstuck_core::command::{Command, Notice};
 use unstuck_core::decide::{
     Answer, Context, Decision, Effect, LeaseMove, Touched, Withheld, check_forget, decide_boxed,
-    notice_of_refused_child,
 };
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, changed_open_errors};
 use unstuck_core::event::Event;
 use unstuck_core::home::Homes;
 use unstuck_core::id::{BulkId, FlowId, Ids, PayloadId, RunId};
-use unstuck_core::json::{Json, Payload};
+use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::log::LogRecord;
@@ -31,15 +33,13 @@ use unstuck_core::refusal::Refusal;
 use unstuck_core::slot::slot_claim;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::{wakeup, wakeups};
-use unstuck_store::contract::{BulkChange, Locked, NoticeId, RunChange, Stage, Store, StoreError};
+use unstuck_store::contract::{BulkChange, NoticeId, RunChange, Stage, Store, StoreError};
 
+use self::load::Missing;
+pub(crate) use self::load::{Deferred, PayloadRead};
 use crate::engine::set_aside::SetAsideRun;
 use crate::flows::{Flows, outline};
 use crate::request::EngineError;
-
-/// So many notices are delivered in the batch that made them; the rest is stored for the next. Who interrupts waits for the
-/// batches under way, so none may take long.
-const MAX_DELIVERIES: usize = 2_000;
 
 /// What a batch needs of the engine.
 pub(crate) struct BatchContext<'a> {
@@ -67,10 +67,24 @@ pub(crate) struct Batch {
     /// Runs that somebody else has. One that was busy once is busy until the batch ends, so that what comes later for it
     /// does not overtake what had to wait.
     busy: FxHashSet<RunId>,
-    /// Runs whose flow cannot be used, with the flow and why.
-    pub(crate) unusable: Vec<(RunId, FlowId, EngineError)>,
+    /// Runs that are not what was written, each with what is wrong with it, and payloads.
+    damaged: FxHashMap<RunId, String>,
+    damaged_payloads: FxHashMap<PayloadId, String>,
+    /// Runs that cannot be decided about, with the flow if that cannot be used, and why.
+    pub(crate) unusable: Vec<(RunId, Option<FlowId>, EngineError)>,
     payloads: HashMap<PayloadId, Json>,
+    /// What decisions have turned up that was not loaded.
+    missing: Missing,
+    /// What could not be decided for want of that, in order.
+    pub(crate) deferred: Vec<Deferred>,
+    /// Nothing more is loaded: what lacks something waits for the next batch.
+    is_last_round: bool,
+    /// The last id that was given out before this batch.
+    last_id: u64,
     deliveries: VecDeque<Notice>,
+    /// Notices that cannot be delivered now, in order, and to whom: what is new for them waits behind them.
+    undelivered: VecDeque<Notice>,
+    undelivered_to: FxHashSet<RunId>,
     /// New notices are stored rather than delivered: older ones may wait, or each thing is decided alone.
     pub(crate) stores_notices: bool,
     delivered: Vec<NoticeId>,
@@ -84,8 +98,12 @@ pub(crate) struct Batch {
     pub(crate) bulks: BTreeMap<BulkId, BulkChange>,
     /// What bulk actions have been waiting for, until they are told.
     pub(crate) outcomes: Vec<BulkOutcome>,
-    /// Starts of this batch by flow and key, which the store does not know yet.
+    /// Runs by flow and key: those that the store has told, and those of this batch, which it does not know yet.
     keys: HashMap<(Arc<str>, Arc<str>), RunId>,
+    /// The highest priority that waits, by queue.
+    waiting: Vec<(Arc<str>, i32)>,
+    /// Runs that stored notices are about.
+    noticed: FxHashSet<RunId>,
     /// Runs that were set aside, and about which something was decided or is to be.
     pub(crate) released: Vec<RunId>,
     /// What was decided last is due and not done now: what it waits for.
@@ -120,6 +138,8 @@ struct BatchRun {
 pub(crate) enum Undecided {
     /// Somebody else has the run: the next batch.
     Busy,
+    /// Something that it needs was not loaded: the next round of this batch, or the next batch.
+    Lacking,
     /// The run is set aside.
     Aside,
     /// It cannot be done.
@@ -133,55 +153,20 @@ impl From<StoreError> for Undecided {
 }
 
 impl Batch {
-    /// An empty batch; `is_watched`: whether anybody wants to know what happens.
-    pub(crate) fn new(is_watched: bool) -> Batch {
-        Batch { is_watched, ..Batch::default() }
-    }
-
-    /// Locks these runs, in one go.
-    pub(crate) fn lock(
-        &mut self,
-        tools: &mut BatchContext<'_>,
-        mut runs: Vec<RunId>,
-    ) -> Result<(), StoreError> {
-        runs.sort_unstable();
-        runs.dedup();
-        let is_known = |run: &RunId| self.runs.contains_key(run) || self.forgotten.contains(run);
-        runs.retain(|run| !is_known(run) && !self.busy.contains(run));
-        if runs.is_empty() {
-            return Ok(());
-        }
-        for (id, locked) in runs.iter().zip(tools.store.lock(&runs)?) {
-            let run = match locked {
-                Locked::Here(run) => Some(run),
-                Locked::Absent => None,
-                Locked::Busy => {
-                    self.busy.insert(*id);
-                    continue;
-                }
-            };
-            self.order.push(*id);
-            self.runs.insert(*id, BatchRun::new(run));
-        }
-        Ok(())
-    }
-
     /// Whether somebody else has a run that this batch had something to do with.
     pub(crate) fn has_busy_runs(&self) -> bool {
         !self.busy.is_empty()
     }
 
     /// The run that has this key, in the store or in this batch.
-    pub(crate) fn run_of_key(
-        &self,
-        tools: &mut BatchContext<'_>,
-        flow: &Arc<str>,
-        key: &Arc<str>,
-    ) -> Result<Option<RunId>, StoreError> {
-        match self.keys.get(&(flow.clone(), key.clone())) {
-            Some(run) => Ok(Some(*run)),
-            None => tools.store.run_of_key(flow, key),
-        }
+    pub(crate) fn run_of_key(&self, flow: &Arc<str>, key: &Arc<str>) -> Option<RunId> {
+        self.keys.get(&(flow.clone(), key.clone())).copied()
+    }
+
+    /// The highest priority that waits in any of these queues.
+    pub(crate) fn highest_waiting(&self, queues: &[Arc<str>]) -> Option<i32> {
+        let asked = self.waiting.iter().filter(|(queue, _)| queues.contains(queue));
+        asked.map(|(_, priority)| *priority).max()
     }
 
     /// Remembers the key of a run that is started in this batch.
@@ -203,33 +188,64 @@ impl Batch {
         command: Command,
         flow: Option<Arc<Flow>>,
     ) -> Result<Answer, Undecided> {
-        if !self.runs.contains_key(&id) {
-            self.lock(tools, vec![id])?;
+        let flow = self.prepare(tools, id, &command, flow)?;
+        self.decide_prepared(tools, id, command, &flow)
+    }
+
+    /// Looks whether all that a command needs is loaded, and gives the flow to decide it with. What is missing is noted, to
+    /// be loaded with the rest; what comes later for the same run waits as well.
+    pub(crate) fn prepare(
+        &mut self,
+        tools: &mut BatchContext<'_>,
+        id: RunId,
+        command: &Command,
+        flow: Option<Arc<Flow>>,
+    ) -> Result<Arc<Flow>, Undecided> {
+        if self.missing.waits(id) {
+            return Err(Undecided::Lacking);
         }
-        let Some(working) = self.runs.get_mut(&id) else { return Err(Undecided::Busy) };
-        let place = place_of(&command);
-        let command = working.with_heartbeats(command, tools.clock);
+        let Some(working) = self.runs.get_mut(&id) else { return Err(self.why_not_loaded(id)) };
         let flow = match working.flow(tools, flow) {
             Ok(flow) => flow,
             Err(None) => return Err(Undecided::Error(unknown_run(id))),
             Err(Some(error)) if error.is_unusable_flow() => {
-                let Some(outline) = working.outline(tools, &command)? else {
-                    self.unusable.extend(working.run.as_ref().map(|run| (id, run.flow, error.clone())));
+                let Some(outline) = working.outline(tools, command)? else {
+                    self.unusable.extend(working.run.as_ref().map(|run| (id, Some(run.flow), error.clone())));
                     return Err(Undecided::Error(error));
                 };
                 outline
             }
             Err(Some(error)) => return Err(Undecided::Error(error)),
         };
-        let loaded = load_payloads(&mut self.payloads, tools.store, working.run.as_deref(), &command, &flow);
-        if let (Err(error @ StoreError::Damaged(_)), Some(run)) = (&loaded, &working.run) {
-            self.unusable.push((id, run.flow, error.clone().into()));
+        for payload in needs(working.run.as_deref(), command, &flow) {
+            if self.payloads.contains_key(&payload) {
+                continue;
+            }
+            if let Some(what) = self.damaged_payloads.get(&payload) {
+                let error = EngineError::Damaged(what.clone());
+                self.unusable.extend(working.run.as_ref().map(|_| (id, None, error.clone())));
+                return Err(Undecided::Error(error));
+            }
+            self.missing.add_payload(payload, id);
         }
-        loaded?;
+        if self.missing.waits(id) { Err(Undecided::Lacking) } else { Ok(flow) }
+    }
+
+    /// Decides one command of which [`Batch::prepare`] has given the flow.
+    pub(crate) fn decide_prepared(
+        &mut self,
+        tools: &mut BatchContext<'_>,
+        id: RunId,
+        command: Command,
+        flow: &Flow,
+    ) -> Result<Answer, Undecided> {
+        let Some(working) = self.runs.get_mut(&id) else { return Err(Undecided::Busy) };
+        let place = place_of(&command);
+        let command = working.with_heartbeats(command, tools.clock);
         let mut context = Context {
             now: tools.now,
             run: id,
-            flow: &flow,
+            flow,
             payloads: &self.payloads,
             ids: tools.ids,
             random: tools.random,
@@ -257,21 +273,27 @@ impl Batch {
     /// of a bulk action, or because somebody asked for it.
     pub(crate) fn forget(
         &mut self,
-        tools: &mut BatchContext<'_>,
         runs: &[(RunId, u64)],
         target: Option<BulkRef>,
     ) -> Result<Answer, Undecided> {
         if let Some((gone, _)) = runs.iter().find(|(run, _)| self.forgotten.contains(run)) {
             return Err(Undecided::Error(unknown_run(*gone)));
         }
-        let ids: Vec<RunId> = runs.iter().map(|(run, _)| *run).collect();
-        self.lock(tools, ids.clone())?;
+        let is_one = |run: RunId| runs.iter().any(|(id, _)| *id == run);
         // What is on its way to one of them, or begins a child of one, comes first. They are locked: nothing new comes.
-        let is_about = |notice: &Notice| {
-            ids.contains(&notice.to) || notice.begins_child_of().is_some_and(|run| ids.contains(&run))
-        };
-        if self.deliveries.iter().any(is_about) || tools.store.has_notices_about(&ids)? {
+        let is_about = |notice: &Notice| is_one(notice.to) || notice.begins_child_of().is_some_and(is_one);
+        if self.undelivered.iter().chain(&self.deliveries).any(is_about)
+            || runs.iter().any(|(run, _)| self.noticed.contains(run))
+        {
             return Err(Undecided::Busy);
+        }
+        for (id, _) in runs {
+            if self.missing.waits(*id) {
+                return Err(Undecided::Lacking);
+            }
+            if !self.runs.contains_key(id) {
+                return Err(self.why_not_loaded(*id));
+            }
         }
         for (place, (id, seq)) in runs.iter().enumerate() {
             let Some(working) = self.runs.get(id) else { return Err(Undecided::Busy) };
@@ -298,11 +320,14 @@ impl Batch {
         tools: &mut BatchContext<'_>,
         id: RunId,
     ) -> Result<(&Run, Arc<Flow>), Undecided> {
-        if !self.runs.contains_key(&id) {
-            self.lock(tools, vec![id])?;
-        }
         if self.forgotten.contains(&id) {
             return Err(Undecided::Error(unknown_run(id)));
+        }
+        if self.missing.waits(id) {
+            return Err(Undecided::Lacking);
+        }
+        if !self.runs.contains_key(&id) {
+            return Err(self.why_not_loaded(id));
         }
         let Some(working) = self.runs.get_mut(&id) else { return Err(Undecided::Busy) };
         let flow = match working.flow(tools, None) {
@@ -312,7 +337,7 @@ impl Batch {
                 if error.is_unusable_flow()
                     && let Some(run) = &working.run
                 {
-                    self.unusable.push((id, run.flow, error.clone()));
+                    self.unusable.push((id, Some(run.flow), error.clone()));
                 }
                 return Err(Undecided::Error(error));
             }
@@ -355,92 +380,9 @@ impl Batch {
         decision.answer
     }
 
-    /// Delivers a notice that was stored.
-    pub(crate) fn deliver_stored(
-        &mut self,
-        tools: &mut BatchContext<'_>,
-        id: NoticeId,
-        notice: Notice,
-    ) -> Result<(), StoreError> {
-        if self.deliver(tools, notice)? {
-            self.delivered.push(id);
-        }
-        Ok(())
-    }
-
-    /// A stored notice that begins a child cannot be delivered: the parent is told why.
-    pub(crate) fn refuse_stored(&mut self, id: NoticeId, notice: &Notice, why: &str) {
-        if let NoticeBody::StartChild(child) = &notice.body {
-            self.deliveries.extend(notice_of_refused_child(notice.to, child, why));
-        }
-        self.delivered.push(id);
-    }
-
-    /// Delivers what the runs of this batch have to tell each other, as far as that goes.
-    pub(crate) fn deliver_all(&mut self, tools: &mut BatchContext<'_>) -> Result<(), StoreError> {
-        if self.stores_notices {
-            return Ok(());
-        }
-        let mut kept = VecDeque::new();
-        for _ in 0..MAX_DELIVERIES {
-            let Some(notice) = self.deliveries.pop_front() else { break };
-            if kept.iter().any(|earlier: &Notice| earlier.to == notice.to)
-                || !self.deliver(tools, notice.clone())?
-            {
-                kept.push_back(notice);
-            }
-        }
-        kept.append(&mut self.deliveries);
-        self.deliveries = kept;
-        Ok(())
-    }
-
-    /// Delivers one notice; false if its run is busy or set aside, or its flow cannot be used: then it waits. What cannot
-    /// be done any more is nobody's loss: every notice is recognised when it is stale.
-    fn deliver(&mut self, tools: &mut BatchContext<'_>, notice: Notice) -> Result<bool, StoreError> {
-        let Notice { to, body } = notice;
-        if !tools.aside.is_empty() && tools.aside.contains_key(&to) {
-            return Ok(false);
-        }
-        let (flow, child) = match &body {
-            NoticeBody::StartChild(child) => match tools.flows.newest(tools.store, &child.flow) {
-                Ok(flow) => (Some(flow), Some(child.clone())),
-                Err(EngineError::Store(error)) => return Err(error),
-                Err(error) => {
-                    self.deliveries.extend(notice_of_refused_child(to, child, &error.to_string()));
-                    return Ok(true);
-                }
-            },
-            NoticeBody::ContinueChild { .. }
-            | NoticeBody::CancelChild { .. }
-            | NoticeBody::PauseChild
-            | NoticeBody::UnpauseChild
-            | NoticeBody::ChildChanged { .. }
-            | NoticeBody::ChildEnded { .. } => (None, None),
-        };
-        match self.decide(tools, to, Command::Notice(Box::new(body)), flow) {
-            Ok(_) => Ok(true),
-            Err(Undecided::Busy | Undecided::Aside) => Ok(false),
-            Err(Undecided::Error(EngineError::Store(error))) => Err(error),
-            Err(Undecided::Error(error)) if error.is_unusable_flow() => Ok(false),
-            Err(Undecided::Error(error)) => {
-                if let Some(child) = child {
-                    self.deliveries.extend(notice_of_refused_child(to, &child, &error.to_string()));
-                }
-                Ok(true)
-            }
-        }
-    }
-
     /// Whether this batch leaves the run ended.
     pub(crate) fn has_ended(&self, id: RunId) -> bool {
         self.runs.get(&id).and_then(|working| working.run.as_deref()).is_some_and(Run::is_final)
-    }
-
-    /// Runs that are told to end by a notice that is to be stored.
-    pub(crate) fn runs_told_to_end(&self) -> impl Iterator<Item = RunId> {
-        let ends = |notice: &&Notice| matches!(notice.body, NoticeBody::CancelChild { .. });
-        self.deliveries.iter().filter(ends).map(|notice| notice.to)
     }
 
     /// Whether a run that is locked has not taken in all that the clock was set by.
@@ -455,24 +397,10 @@ impl Batch {
         Some((working.run.as_deref()?, working.flow.as_ref()?))
     }
 
-    /// The text of a payload of one of the batch's runs.
-    pub(crate) fn payload_json(&self, store: &mut dyn Store, payload: &Payload) -> Result<Json, StoreError> {
-        match payload {
-            Payload::Inline(json) => Ok(json.clone()),
-            Payload::Stored(id) => match self.payloads.get(id) {
-                Some(json) => Ok(json.clone()),
-                None => store
-                    .payloads(&[*id])?
-                    .pop()
-                    .flatten()
-                    .ok_or_else(|| StoreError::Broken(format!("payload {id} is missing"))),
-            },
-        }
-    }
-
     /// Whether there is anything to make durable.
     pub(crate) fn has_changes(&self) -> bool {
         !self.deliveries.is_empty()
+            || !self.undelivered.is_empty()
             || !self.forgotten.is_empty()
             || !self.bulks.is_empty()
             || !self.delivered.is_empty()
@@ -533,7 +461,7 @@ impl Batch {
             at,
             runs,
             unchanged,
-            notices: self.deliveries.into(),
+            notices: self.undelivered.into_iter().chain(self.deliveries).collect(),
             delivered: self.delivered,
             last_id,
             forgotten: self.forgotten,
@@ -628,7 +556,8 @@ impl BatchRun {
             return Ok(None);
         };
         if self.outline.is_none() {
-            self.outline = Some(Arc::new(outline(tools.store, run)?));
+            let record = tools.store.flow(run.flow)?;
+            self.outline = Some(Arc::new(outline(run, record)));
         }
         Ok(self.outline.clone())
     }
@@ -664,25 +593,6 @@ fn place_of(command: &Command) -> Option<RunAtWork> {
 
 fn unknown_run(run: RunId) -> EngineError {
     EngineError::Refused(Refusal::UnknownRun(run))
-}
-
-fn load_payloads(
-    known: &mut HashMap<PayloadId, Json>,
-    store: &mut dyn Store,
-    run: Option<&Run>,
-    command: &Command,
-    flow: &Flow,
-) -> Result<(), StoreError> {
-    let mut wanted: Vec<PayloadId> = needs(run, command, flow).into_iter().collect();
-    wanted.retain(|id| !known.contains_key(id));
-    if wanted.is_empty() {
-        return Ok(());
-    }
-    for (id, json) in wanted.iter().zip(store.payloads(&wanted)?) {
-        let json = json.ok_or_else(|| StoreError::Broken(format!("payload {id} is missing")))?;
-        known.insert(*id, json);
-    }
-    Ok(())
 }
 
 /// The attempts that a batch hands out, each with the worker's room that it takes.

@@ -17,7 +17,7 @@ use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{BulkChange, Store, StoreError};
 
-use crate::batch::{Batch, Undecided};
+use crate::batch::{Batch, Deferred, Undecided};
 use crate::engine::Engine;
 use crate::engine::isolation::{Suspect, WorkKind};
 use crate::engine::settling::OutstandingBatch;
@@ -68,6 +68,8 @@ pub(crate) enum BulkPart {
 #[derive(Debug, Default)]
 pub(crate) struct Bulks {
     open: BTreeMap<BulkId, Bulk>,
+    /// Their next targets, as they were found for the next batch.
+    targets: BTreeMap<BulkId, Vec<Target>>,
     /// What belongs to the runs that are to be forgotten next, with the numbers of their last events.
     families: HashMap<RunId, Vec<(RunId, u64)>>,
     /// A batch was lost: what is durable is to be read again.
@@ -229,13 +231,14 @@ impl<S: Store> Engine<S> {
         if count == 0 {
             return Ok(());
         }
-        let targets = self.store.next_targets(id, bulk.next, count)?;
+        let found = self.bulks.targets.get(&id).into_iter().flatten();
+        let targets: Vec<Target> =
+            found.filter(|target| target.place >= bulk.next).take(count).cloned().collect();
         let runs: Vec<RunId> = targets.iter().map(|target| target.run).collect();
         done.counts.add(WorkKind::Bulk, runs.len());
         done.suspect = runs.first().map(|run| Suspect::Run(*run));
         let change = BulkChange { bulk: bulk.clone(), results: Vec::new() };
         batch.bulks.entry(id).or_insert(change);
-        batch.lock(&mut self.batch_context(), runs)?;
         for target in targets {
             let Some(change) = batch.bulks.get(&id) else { break };
             if change.bulk.state != BulkState::Running {
@@ -276,7 +279,7 @@ impl<S: Store> Engine<S> {
         } else {
             match batch.view_run(&mut self.batch_context(), target.run) {
                 Ok((run, flow)) => command_for(bulk, target, run, &flow).map_err(TargetRefusal::of),
-                Err(undecided) => Err(refusal(undecided)?),
+                Err(undecided) => Err(refusal(batch, undecided)?),
             }
         };
         let command = match command {
@@ -295,7 +298,7 @@ impl<S: Store> Engine<S> {
         Ok(match decided {
             Ok(Answer::Already) => Some(TargetResult::Refused { why: already.into() }),
             Ok(_) => Some(bulk.action.result_of_acting()),
-            Err(undecided) => refusal(undecided)?.0.map(|why| TargetResult::Refused { why }),
+            Err(undecided) => refusal(batch, undecided)?.0.map(|why| TargetResult::Refused { why }),
         })
     }
 
@@ -312,10 +315,10 @@ impl<S: Store> Engine<S> {
         if let Some(refused) = family.iter().find_map(|(member, _)| self.refused_aside(*member)) {
             return Ok(Some(refused));
         }
-        Ok(match batch.forget(&mut self.batch_context(), &family, Some(target)) {
+        Ok(match batch.forget(&family, Some(target)) {
             Ok(_) => Some(TargetResult::Forgotten),
             Err(Undecided::Error(EngineError::Changed(_))) => None,
-            Err(undecided) => refusal(undecided)?.0.map(|why| TargetResult::Refused { why }),
+            Err(undecided) => refusal(batch, undecided)?.0.map(|why| TargetResult::Refused { why }),
         })
     }
 
@@ -325,31 +328,38 @@ impl<S: Store> Engine<S> {
         Some(TargetResult::Refused { why: format!("it is set aside: {why}").into() })
     }
 
-    /// Looks up what belongs to the runs that are to be forgotten next: within a transaction runs are not listed.
-    pub(crate) fn find_families(&mut self, limit: usize) -> Result<(), StoreError> {
+    /// Finds the next targets for a batch, and what belongs to those that are to be forgotten, which are added to `forgotten`.
+    /// Gives the runs that it wants for that.
+    pub(crate) fn find_targets(
+        &mut self,
+        limit: usize,
+        forgotten: &mut Vec<RunId>,
+    ) -> Result<Vec<RunId>, StoreError> {
         self.bulks.families.clear();
-        let forgets = |bulk: &&Bulk| matches!(bulk.action, BulkAction::Forget);
-        let next: Vec<(BulkId, u64, u64)> = self
-            .bulks
-            .open
-            .values()
-            .filter(forgets)
-            .map(|bulk| (bulk.id, bulk.next, bulk.allowance(self.last, limit as u64)))
-            .filter(|(.., count)| *count > 0)
-            .collect();
-        for (bulk, from, count) in next {
-            let count = usize::try_from(count).unwrap_or(limit);
-            for target in self.store.next_targets(bulk, from, count)? {
+        self.bulks.targets.clear();
+        let mut runs = Vec::new();
+        let ready = self.bulks.ready(self.last);
+        let share = (limit / ready.len().max(1)).max(1);
+        for id in ready.into_iter().take(limit) {
+            let Some(bulk) = self.bulks.open.get(&id) else { continue };
+            let forgets = matches!(bulk.action, BulkAction::Forget);
+            let count = usize::try_from(bulk.allowance(self.last, share as u64)).unwrap_or(share);
+            let targets = self.store.next_targets(id, bulk.next, count)?;
+            runs.extend(targets.iter().map(|target| target.run));
+            for target in targets.iter().filter(|_| forgets) {
                 let family = match family(&mut self.store, target.run) {
                     Ok(family) => family,
                     // That there is none is told when it is acted on.
                     Err(EngineError::Store(error)) => return Err(error),
                     Err(_) => vec![(target.run, 0)],
                 };
+                runs.extend(family.iter().map(|(run, _)| *run));
+                forgotten.extend(family.iter().map(|(run, _)| *run));
                 self.bulks.families.insert(target.run, family);
             }
+            self.bulks.targets.insert(id, targets);
         }
-        Ok(())
+        Ok(runs)
     }
 
     /// Bulk actions learn how what they have resumed came out. One that is not there any more has nobody to tell.
@@ -379,8 +389,12 @@ impl TargetRefusal {
 }
 
 /// Whether a target is refused, waits, or takes the batch with it.
-fn refusal(undecided: Undecided) -> Result<TargetRefusal, StoreError> {
+fn refusal(batch: &mut Batch, undecided: Undecided) -> Result<TargetRefusal, StoreError> {
     match undecided {
+        Undecided::Lacking => {
+            batch.defer(Deferred::Bulks);
+            Ok(TargetRefusal(None))
+        }
         Undecided::Busy | Undecided::Aside => Ok(TargetRefusal(None)),
         Undecided::Error(EngineError::Store(error)) => Err(error),
         Undecided::Error(error) => Ok(TargetRefusal::of(error.to_string())),

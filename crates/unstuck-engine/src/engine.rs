@@ -2,51 +2,47 @@
 
 mod busy;
 mod clock;
+mod decide_batch;
+mod finish_batch;
 pub(crate) mod isolation;
 mod keep_session;
 mod requests;
 pub(crate) mod set_aside;
 pub(crate) mod settling;
 pub(crate) mod telemetry;
+mod under_way;
 
 use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::clock::ClockCorrection;
-use unstuck_core::command::{Command, Report};
-use unstuck_core::decide::{Effect, Withheld};
 use unstuck_core::home::Homes;
-use unstuck_core::id::{Ids, RunId};
+use unstuck_core::id::Ids;
 use unstuck_core::model::attempt::{AttemptId, Worker};
-use unstuck_core::model::error::{Error, Reason};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::nesting::MAX_NESTING;
 use unstuck_core::offer::{Offer, Offers};
 use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::time::Time;
-use unstuck_store::contract::{
-    Interrupt, NewSession, NoticeId, PutFlowError, Stage, Store, StoreError, Versions,
-};
+use unstuck_store::contract::{NewSession, NoticeId, PutFlowError, Store, StoreError, Versions};
 
 use self::busy::BusyRequests;
 use self::clock::{EngineClock, SLACK};
-use self::isolation::{BatchFailure, Isolation, Suspect, WorkKind, panic_message};
+use self::isolation::Isolation;
 use self::set_aside::SetAsideRuns;
 pub use self::set_aside::flow_unusable;
 use self::settling::OutstandingBatch;
 pub(crate) use self::settling::STORE_RETRY;
+use self::under_way::UnderWay;
 use crate::backfill::backfill_open_errors;
-use crate::batch::{Batch, BatchContext, Undecided, dispatches};
+use crate::batch::BatchContext;
 use crate::bulk::Bulks;
-use crate::document;
-use crate::executor::{ExecutorReport, Job};
 use crate::flows::{Compile, Flows};
 use crate::policies;
-use crate::request::{EngineError, Output, Request};
-use crate::session::{self, EngineSession};
+use crate::request::{Output, Request};
+use crate::session::EngineSession;
 
 /// How much an engine does at once.
 ///
@@ -109,6 +105,8 @@ pub struct Engine<S> {
     /// The bulk actions that are not over.
     pub(crate) bulks: Bulks,
     inbox: VecDeque<Request>,
+    /// Batches that were asked for, and are not decided yet.
+    under_way: Vec<UnderWay>,
     outstanding: VecDeque<OutstandingBatch>,
     /// The time of the last batch, by the clock as it is now.
     pub(crate) last: Time,
@@ -185,6 +183,7 @@ impl<S: Store> Engine<S> {
             bulks,
             inbox: session.first_losses(),
             session,
+            under_way: Vec::new(),
             outstanding: VecDeque::new(),
             last,
             now: last,
@@ -202,9 +201,8 @@ impl<S: Store> Engine<S> {
         })
     }
 
-    /// Reads again what other servers have changed of what all share.
-    pub(crate) fn refresh_shared(&mut self) -> Result<(), StoreError> {
-        let mut newest = self.store.versions()?;
+    /// Reads again what other servers have changed of what all share, whose versions are these.
+    pub(crate) fn refresh_shared(&mut self, mut newest: Versions) -> Result<(), StoreError> {
         if newest == self.known {
             return Ok(());
         }
@@ -232,7 +230,8 @@ impl<S: Store> Engine<S> {
 
     /// Keeps a flow.
     pub fn put_flow(&mut self, flow: Flow) -> Result<Arc<Flow>, PutFlowError> {
-        self.refresh_shared()?;
+        let newest = self.store.versions()?;
+        self.refresh_shared(newest)?;
         let flow = self.flows.put(&mut self.store, flow)?;
         self.known.flows = self.store.versions()?.flows;
         self.release_flow(flow.id);
@@ -319,7 +318,8 @@ impl<S: Store> Engine<S> {
 
     /// How many requests are in line.
     pub fn backlog(&self) -> usize {
-        self.inbox.len() + self.busy.len()
+        let under_way: usize = self.under_way.iter().map(|batch| batch.plan.requests.len()).sum();
+        self.inbox.len() + self.busy.len() + under_way
     }
 
     /// Whether another server has a run that something is to be done about: that is tried again in a moment.
@@ -335,7 +335,9 @@ impl<S: Store> Engine<S> {
     /// Attempts of executors of this process that have not been recorded as ended.
     pub fn unrecorded_attempts(&self) -> Vec<AttemptId> {
         let mut attempts: Vec<AttemptId> = self.handed_out.keys().copied().collect();
-        attempts.extend(self.inbox.iter().chain(self.busy.iter()).filter_map(|request| match request {
+        let under_way = self.under_way.iter().flat_map(|batch| &batch.plan.requests);
+        let in_line = self.inbox.iter().chain(self.busy.iter()).chain(under_way);
+        attempts.extend(in_line.filter_map(|request| match request {
             Request::Executor(word) => word.ended_attempt(),
             Request::Start { .. }
             | Request::Command { .. }
@@ -383,21 +385,8 @@ impl<S: Store> Engine<S> {
             self.retry_at = None;
         }
         if self.retry_at.is_none() && self.outstanding.len() < self.settings.max_outstanding {
-            let mut done = OutstandingBatch::default();
-            let watch = telemetry::Stopwatch::start();
-            match self.decide_batch_contained(&mut done) {
-                Ok(()) => {
-                    telemetry::staged(&done, &watch);
-                    self.staged(done);
-                }
-                Err(failure) => {
-                    self.store.rollback();
-                    self.session.restore_downtime(done.downtime);
-                    self.clock.undo_work(&done.clock);
-                    self.restore_offers(&done);
-                    self.failed(failure, &done, &mut outputs);
-                }
-            }
+            self.ask_for_batch(&mut outputs);
+            self.decide_loaded(&mut outputs);
             outputs.extend(self.settle(false));
         }
         outputs
@@ -445,58 +434,6 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    /// One batch. A panic in it is a defect of ours, and takes nothing but this batch with it: whatever was changed in
-    /// memory is read again from the store. The store itself is another matter, so that its stage is not within.
-    fn decide_batch_contained(&mut self, done: &mut OutstandingBatch) -> Result<(), BatchFailure> {
-        let decided = catch_unwind(AssertUnwindSafe(|| self.decide_batch(done)));
-        let stage = decided
-            .map_err(|panic| BatchFailure::Panic(panic_message(&*panic)))?
-            .map_err(BatchFailure::Store)?;
-        if let Some(stage) = stage {
-            done.stage = Some(self.store.stage(stage).map_err(BatchFailure::Store)?);
-        }
-        for (due, until) in done.withheld.drain(..) {
-            self.store.withhold(&due, until);
-            self.has_waiting |= until == Withheld::ForTurn;
-        }
-        Ok(())
-    }
-
-    /// One batch: what waits for executors, who may be admitted, what runs have to tell each other, what was asked and
-    /// said, what is due (after what was said: who has ended in time has ended), and what bulk actions do next. Or one
-    /// thing of one of these kinds.
-    fn decide_batch(&mut self, done: &mut OutstandingBatch) -> Result<Option<Stage>, StoreError> {
-        self.refresh_shared()?;
-        self.bulks.reload_if_lost(&mut self.store, self.clock.last_set(), self.last)?;
-        self.release_paced_resumes();
-        let alone = self.isolation.as_ref().map(Isolation::current_kind);
-        let max_batch = if alone.is_some() { 1 } else { self.batch_limit };
-        let limit = |work| if alone.is_none_or(|alone| alone == work) { max_batch } else { 0 };
-        self.find_families(limit(WorkKind::Bulk))?;
-        self.store.begin()?;
-        let taken = if self.session.lease.is_some() { self.store.last_seen()? } else { None };
-        done.downtime = self.session.end_downtime(self.last, taken);
-        let mut batch = Batch::new(self.is_watched);
-        self.dispatch_and_admit(&mut batch, done, limit)?;
-        self.deliver_notices(&mut batch, done, limit(WorkKind::Notice))?;
-        batch.stores_notices |= alone.is_some();
-        batch.deliver_all(&mut self.batch_context())?;
-        self.decide_requests(&mut batch, done, limit(WorkKind::Request))?;
-        self.fire_due(&mut batch, done, limit(WorkKind::Due))?;
-        if alone.is_none() {
-            self.sweep_clock(&mut batch, done, max_batch)?;
-        }
-        self.advance_bulks(&mut batch, done, limit(WorkKind::Bulk))?;
-        for (run, flow, error) in std::mem::take(&mut batch.unusable) {
-            match error {
-                _ if batch.has_ended(run) => {}
-                EngineError::Damaged(what) => self.set_aside(run, None, &what),
-                error => self.set_aside(run, Some(flow), &flow_unusable(&error.to_string())),
-            }
-        }
-        self.finish_batch(batch, done)
-    }
-
     /// What has waited while policies were paused comes back, as many as have a turn now.
     fn release_paced_resumes(&mut self) {
         let Some(rate) = self.policies.switch().rate().filter(|_| self.has_waiting) else { return };
@@ -510,195 +447,6 @@ impl<S: Store> Engine<S> {
     fn next_paced_resume(&mut self) -> Option<Time> {
         let rate = self.policies.switch().rate().filter(|_| self.has_waiting)?;
         Some(self.turns.next(self.last, rate))
-    }
-
-    /// What waits for executors, and who may be admitted. A command that is refused is stale: nobody's loss.
-    fn dispatch_and_admit(
-        &mut self,
-        batch: &mut Batch,
-        done: &mut OutstandingBatch,
-        limit: impl Fn(WorkKind) -> usize,
-    ) -> Result<(), StoreError> {
-        let mut work = self.find_claims(limit(WorkKind::Claim))?;
-        let claims = work.len();
-        let admitted = self.store.admissible_runs(limit(WorkKind::Admission))?;
-        done.counts.add(WorkKind::Claim, claims);
-        done.counts.add(WorkKind::Admission, admitted.len());
-        work.extend(admitted.into_iter().map(|run| (run, Command::Admit)));
-        done.suspect = work.first().map(|(run, _)| Suspect::Run(*run));
-        let mut tools = self.batch_context();
-        batch.lock(&mut tools, work.iter().map(|(run, _)| *run).collect())?;
-        for (place, (run, command)) in work.into_iter().enumerate() {
-            match batch.decide(&mut tools, run, command, None) {
-                Ok(_) => {}
-                Err(Undecided::Error(EngineError::Store(error))) => return Err(error),
-                Err(Undecided::Busy | Undecided::Aside | Undecided::Error(_)) => {
-                    done.is_claim_void |= place < claims;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Notices that were stored. When there may be more than these, what is new waits behind them.
-    fn deliver_notices(
-        &mut self,
-        batch: &mut Batch,
-        done: &mut OutstandingBatch,
-        limit: usize,
-    ) -> Result<(), StoreError> {
-        let notices = if limit == 0 { Vec::new() } else { self.store.notices(limit)? };
-        done.counts.add(WorkKind::Notice, notices.len());
-        if let Some((id, notice)) = notices.first() {
-            done.suspect = Some(Suspect::notice(*id, notice));
-        }
-        batch.stores_notices = limit > 0 && notices.len() == limit;
-        for (id, notice) in notices {
-            match self.condemned.get(&id) {
-                Some(why) => batch.refuse_stored(id, &notice, why),
-                None => batch.deliver_stored(&mut self.batch_context(), id, notice)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Attempts that wait, for executors that have room.
-    fn find_claims(&mut self, limit: usize) -> Result<Vec<(RunId, Command)>, StoreError> {
-        if limit == 0 {
-            return Ok(Vec::new());
-        }
-        let open: Vec<Offer> = self.offers.open().cloned().collect();
-        if open.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut claims = Vec::new();
-        for candidate in self.store.candidates(&open, limit)? {
-            let worker = open[candidate.offer].worker.clone();
-            self.offers.take_from(&worker, &candidate.ready.entry());
-            claims.push((candidate.ready.run, Command::Claim { unit: candidate.ready.unit, worker }));
-        }
-        Ok(claims)
-    }
-
-    /// What is due, but for runs about which somebody has said something that is still in line: that comes first.
-    fn fire_due(
-        &mut self,
-        batch: &mut Batch,
-        done: &mut OutstandingBatch,
-        limit: usize,
-    ) -> Result<(), StoreError> {
-        let mut due = if limit == 0 { Vec::new() } else { self.store.due(self.last, limit)? };
-        if !due.is_empty() && self.inbox.len() + self.busy.len() > done.requests {
-            let in_line = self.inbox.iter().skip(done.requests).chain(self.busy.iter());
-            let said: FxHashSet<RunId> = in_line.filter_map(reported_run).collect();
-            due.retain(|due| !said.contains(&due.run));
-        }
-        done.counts.add(WorkKind::Due, due.len());
-        if let Some(first) = due.first() {
-            done.suspect = Some(Suspect::Run(first.run));
-        }
-        let mut tools = self.batch_context();
-        batch.lock(&mut tools, due.iter().map(|due| due.run).collect())?;
-        for due in due {
-            let command = Command::Due { unit: due.unit, heard: due.heard };
-            if let Err(Undecided::Error(EngineError::Store(error))) =
-                batch.decide(&mut tools, due.run, command, None)
-            {
-                return Err(error);
-            }
-            if let Some(until) = batch.withheld.take() {
-                done.withheld.push((due, until));
-            }
-        }
-        batch.deliver_all(&mut tools)
-    }
-
-    /// The transaction of the batch, if there is anything to make durable; its outputs wait until it is.
-    fn finish_batch(
-        &mut self,
-        mut batch: Batch,
-        done: &mut OutstandingBatch,
-    ) -> Result<Option<Stage>, StoreError> {
-        for (run, event) in std::mem::take(&mut batch.happened) {
-            done.outputs.push(Output::Happened { run, event });
-        }
-        for (target, runs) in std::mem::take(&mut batch.gone) {
-            done.outputs.push(Output::Forgotten { runs, target });
-        }
-        let effects = std::mem::take(&mut batch.effects);
-        let mut interrupts = Vec::new();
-        for (attempt, worker, load) in dispatches(&effects) {
-            self.handed_out.insert(attempt, (worker.clone(), load));
-            done.handed_out.push((attempt, worker.clone(), load));
-        }
-        if done.is_claim_void {
-            // The room that it was to take is free.
-            self.offers.reset_room(self.handed_out.values().map(|(worker, load)| (worker, *load)));
-        }
-        for effect in effects {
-            match effect {
-                Effect::Dispatch { attempt, worker, .. } => match self.job_for(&batch, attempt, &worker) {
-                    Ok(Some(job)) => done.outputs.push(Output::Dispatch { worker, job }),
-                    Ok(None) => {}
-                    // Nobody can work on it: it has failed, and is told as its worker would.
-                    Err(StoreError::Damaged(what)) => {
-                        self.inbox.push_back(report_unreadable_input(attempt, what));
-                    }
-                    Err(error) => return Err(error),
-                },
-                Effect::Interrupt { attempt, worker, why } if self.is_elsewhere(&worker) => {
-                    interrupts.push(Interrupt { worker, attempt, why });
-                }
-                Effect::Interrupt { attempt, worker, why } => {
-                    done.outputs.push(Output::Interrupt { worker, attempt, why });
-                }
-            }
-        }
-        done.met_busy = batch.has_busy_runs();
-        done.released.append(&mut batch.released);
-        // A run that is set aside can end: the store offers its notices again.
-        done.released.extend(batch.runs_told_to_end().filter(|run| self.is_set_aside(*run)));
-        done.bulks = batch.bulks.values().map(|change| change.bulk.clone()).collect();
-        let downtime = done.downtime.filter(session::is_worth_recording);
-        // A store that was in trouble is over it when it has taken something, if only nothing at all.
-        let is_probe = self.trouble.is_some() && self.outstanding.is_empty();
-        let clock = self.clock.unrecorded();
-        done.clock.is_recorded = clock.is_some();
-        if batch.has_changes() || downtime.is_some() || is_probe || clock.is_some() {
-            let stage = batch.into_stage(self.last, self.ids.last());
-            return Ok(Some(Stage { downtime, clock, interrupts, ..stage }));
-        }
-        self.store.abandon(batch.into_runs());
-        Ok(None)
-    }
-
-    fn job_for(
-        &mut self,
-        batch: &Batch,
-        attempt: AttemptId,
-        worker: &Worker,
-    ) -> Result<Option<Job>, StoreError> {
-        let Some((run, flow)) = batch.run(attempt.run) else { return Ok(None) };
-        let Some(unit) = run.unit(attempt.unit) else { return Ok(None) };
-        let store = &mut self.store;
-        let input = batch.payload_json(store, unit.input.as_ref().unwrap_or(&run.input))?;
-        let product = if self.want_product.contains(&worker.name) {
-            let mut failed = None;
-            let token = self.session.signer.sign(attempt);
-            let product = document::product(run, flow, attempt, worker, token, &input, &mut |payload| {
-                batch.payload_json(store, payload).unwrap_or_else(|error| {
-                    failed = Some(error);
-                    unstuck_core::json::Json::NULL
-                })
-            });
-            if let Some(error) = failed {
-                return Err(error);
-            }
-            Some(Box::new(product))
-        } else {
-            None
-        };
-        Ok(Some(Job { attempt, flow: flow.clone(), input, deadline: run.deadline, product }))
     }
 
     pub(crate) fn batch_context(&mut self) -> BatchContext<'_> {
@@ -718,26 +466,4 @@ impl<S: Store> Engine<S> {
             now: self.last,
         }
     }
-}
-
-/// The run about which a worker says something.
-fn reported_run(request: &Request) -> Option<RunId> {
-    match request {
-        Request::Executor(
-            ExecutorReport::Report(attempt, _)
-            | ExecutorReport::Lost(attempt)
-            | ExecutorReport::Freed(attempt),
-        )
-        | Request::Lost { attempt, .. }
-        | Request::Command { command: Command::Report { attempt, .. }, .. } => Some(attempt.run),
-        Request::Start { .. } | Request::Command { .. } | Request::Forget { .. } | Request::Bulk { .. } => {
-            None
-        }
-    }
-}
-
-/// What is said of an attempt whose input is damaged.
-fn report_unreadable_input(attempt: AttemptId, what: String) -> Request {
-    let error = Error { reason: Reason::Data, ..Error::new(what) };
-    Request::Executor(ExecutorReport::Report(attempt, Report::Fail { error: Box::new(error), fatal: true }))
 }

@@ -130,15 +130,15 @@ impl Flows {
 }
 
 /// What is known of the flow of a run, whether it can be compiled or not.
-pub fn outline(store: &mut dyn Store, run: &Run) -> Result<Flow, StoreError> {
-    Ok(match store.flow(run.flow)? {
+pub fn outline(run: &Run, record: Option<FlowRecord>) -> Flow {
+    match record {
         Some(record) => Flow::outline(run, record.name, record.version, record.steps.as_deref()),
         None => Flow::outline(run, run.flow.to_string().into(), "?".into(), None),
-    })
+    }
 }
 
 /// The flow with its steps in the order that is kept, by which the runs of this version know them.
-fn in_kept_order(record: &FlowRecord, flow: Flow) -> Result<Flow, String> {
+pub(crate) fn in_kept_order(record: &FlowRecord, flow: Flow) -> Result<Flow, String> {
     let FlowRecord { name, version, steps, .. } = record;
     match steps {
         None => Ok(flow),

@@ -10,6 +10,7 @@ pub mod engine;
 pub mod executor;
 pub mod flows;
 pub mod policies;
+pub mod read_flows;
 pub mod request;
 pub mod runtime;
 mod session;

@@ -30,7 +30,8 @@ impl<S: Store> Engine<S> {
         check_texts(order.actor(), order.reason())?;
         let mut tries = 0;
         loop {
-            self.refresh_shared()?;
+            let newest = self.store.versions()?;
+            self.refresh_shared(newest)?;
             tries += 1;
             match self.try_change_policies(order.clone()) {
                 // Another server was quicker: it is decided again on what that left.

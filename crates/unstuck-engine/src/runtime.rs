@@ -12,12 +12,11 @@ use unstuck_core::event::Event;
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Kind;
-use unstuck_core::model::run::Run;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::Policies;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
-use unstuck_store::contract::{RunFilter, Store, StoreError};
+use unstuck_store::contract::{Reader, RunFilter, Store, StoreError};
 
 use crate::bulk::{BulkCommand, BulkPart};
 use crate::clock::{EngineTimer, SystemTime, TimeSource};
@@ -37,21 +36,10 @@ pub type Observer = Box<dyn FnMut(RunId, &Event) + Send>;
 /// What a caller gets.
 pub type Reply = Result<Answer, EngineError>;
 type Read = Box<dyn FnOnce(&mut dyn Store, &mut Flows) + Send>;
-/// Makes a command of what is there, with what follows once its outcome is durable; nothing where it was refused.
-type Prepare = Box<dyn FnOnce(&mut dyn Store, &mut Flows) -> Option<(RunId, Command, Follow)> + Send>;
-type Follow = Box<dyn FnOnce(&mut dyn Store, &mut Flows, Reply) + Send>;
-
-/// Who waits for the outcome of a request.
-enum Waiter {
-    Caller(SyncSender<Reply>),
-    /// Something that reads the store with the outcome, and answers itself.
-    Follow(Follow),
-}
 
 enum Message {
     Start(StartRun, SyncSender<Reply>),
     Command(RunId, Command, SyncSender<Reply>),
-    Change(Prepare),
     Forget(Vec<(RunId, u64)>, SyncSender<Reply>),
     ChangeBulk(BulkId, BulkCommand, SyncSender<Reply>),
     PutBulk(BulkPart),
@@ -86,6 +74,7 @@ pub struct Stopped {
 #[derive(Clone)]
 pub struct Handle {
     sender: Sender<Message>,
+    reader: Arc<dyn Reader>,
     waiting: Arc<AtomicUsize>,
     trouble: Arc<Mutex<Option<StoreError>>>,
 }
@@ -108,7 +97,8 @@ impl Runtime {
         clocks: impl TimeSource + 'static,
     ) -> Runtime {
         let (sender, receiver) = channel();
-        let handle = Handle { sender, waiting: Arc::default(), trouble: Arc::default() };
+        let reader = engine.store().reader();
+        let handle = Handle { sender, reader, waiting: Arc::default(), trouble: Arc::default() };
         let words = handle.clone();
         let answers = ReportSink::new(move |word| words.send(Message::Word(word)));
         let incarnation = engine.incarnation();
@@ -179,6 +169,11 @@ impl Handle {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Reads what is durable, without a visit to the engine's thread: whoever was answered reads what was done.
+    pub fn reader(&self) -> &dyn Reader {
+        &*self.reader
+    }
+
     /// Starts a run, and waits until that is durable.
     pub fn start(&self, start: StartRun) -> Result<Answer, EngineError> {
         self.ask(|reply| Message::Start(start, reply))
@@ -189,37 +184,10 @@ impl Handle {
         self.ask(|reply| Message::Command(run, command, reply))
     }
 
-    /// Makes a command of what is in the store, asks it of its run, and reads the store once the outcome is durable: all of it in one
-    /// visit to the engine's thread.
-    pub fn change<T: Send + 'static, E: From<EngineError> + Send + 'static>(
-        &self,
-        prepare: impl FnOnce(&mut dyn Store, &mut Flows) -> Result<(RunId, Command), E> + Send + 'static,
-        follow: impl FnOnce(&mut dyn Store, &mut Flows, RunId, Reply) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, E> {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(EngineError::Busy.into());
-        }
-        let (sender, receiver) = sync_channel(1);
-        self.send(Message::Change(Box::new(move |store, flows| match prepare(store, flows) {
-            Ok((run, command)) => {
-                let follow: Follow = Box::new(move |store, flows, reply| {
-                    let _ = sender.send(follow(store, flows, run, reply));
-                });
-                Some((run, command, follow))
-            }
-            Err(error) => {
-                let _ = sender.send(Err(error));
-                None
-            }
-        })));
-        receiver.recv().unwrap_or_else(|_| Err(EngineError::Stopped.into()))
-    }
-
     /// Removes a final run for good, with its children and handlers, which are given back with it.
     pub fn forget(&self, run: RunId) -> Result<Vec<RunId>, EngineError> {
         loop {
-            let family = self.read(move |store, _| family(store, run))??;
+            let family = durable_family(self.reader(), run)?;
             let runs = family.clone();
             match self.ask(|reply| Message::Forget(runs, reply)) {
                 Ok(_) => return Ok(family.into_iter().map(|(run, _)| run).collect()),
@@ -228,6 +196,11 @@ impl Handle {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// On a full disk, gives back what room is kept for forgetting runs; whether there was any.
+    pub fn release_reserve(&self) -> Result<bool, EngineError> {
+        self.read(|store, _| store.release_reserve())
     }
 
     /// Reads, between two batches.
@@ -302,19 +275,38 @@ impl Handle {
 
 /// A run and all that belongs to it, each with the number of its last event; the run first.
 pub(crate) fn family(store: &mut dyn Store, root: RunId) -> Result<Vec<(RunId, u64)>, EngineError> {
+    let seq = store.run(root)?.map(|run| run.seq);
+    family_with(root, seq, |filter, before, limit| {
+        Ok(store.list(filter, before, limit)?.iter().map(|run| (run.id, run.seq)).collect())
+    })
+}
+
+/// The same, as far as it is durable.
+fn durable_family(reader: &dyn Reader, root: RunId) -> Result<Vec<(RunId, u64)>, EngineError> {
+    let seq = reader.run(root)?.map(|run| run.seq);
+    family_with(root, seq, |filter, before, limit| {
+        Ok(reader.list(filter, before, limit)?.iter().map(|run| (run.id, run.seq)).collect())
+    })
+}
+
+fn family_with(
+    root: RunId,
+    seq: Option<u64>,
+    mut list: impl FnMut(&RunFilter, Option<RunId>, usize) -> Result<Vec<(RunId, u64)>, StoreError>,
+) -> Result<Vec<(RunId, u64)>, EngineError> {
     const PAGE: usize = 1_000;
-    let Some(first) = store.run(root)? else { return Err(Refusal::UnknownRun(root).into()) };
-    let mut found = vec![(root, first.seq)];
+    let mut found = vec![(root, seq.ok_or(Refusal::UnknownRun(root))?)];
     let mut next = 0;
     while let Some((parent, _)) = found.get(next).copied() {
         next += 1;
         let filter = RunFilter { parent: Some(parent), ..RunFilter::default() };
         let mut before = None;
         loop {
-            let page: Vec<Run> = store.list(&filter, before, PAGE)?;
-            before = page.last().map(|run| run.id);
-            found.extend(page.iter().map(|run| (run.id, run.seq)));
-            if page.len() < PAGE {
+            let page = list(&filter, before, PAGE)?;
+            before = page.last().map(|(run, _)| *run);
+            let is_end = page.len() < PAGE;
+            found.extend(page);
+            if is_end {
                 break;
             }
         }
@@ -327,7 +319,7 @@ struct Driver<S, T> {
     executors: HashMap<Arc<str>, Box<dyn Executor>>,
     answers: ReportSink,
     observer: Option<Observer>,
-    waiters: HashMap<Ticket, Waiter>,
+    waiters: HashMap<Ticket, SyncSender<Reply>>,
     waiting: Arc<AtomicUsize>,
     trouble: Arc<Mutex<Option<StoreError>>>,
     is_troubled: bool,
@@ -395,28 +387,19 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
     fn take(&mut self, message: Message) -> bool {
         match message {
             Message::Start(start, reply) => {
-                let ticket = self.ticket(Waiter::Caller(reply));
+                let ticket = self.ticket(reply);
                 self.engine.submit(Request::Start { ticket, start });
             }
             Message::Command(run, command, reply) => {
-                let ticket = self.ticket(Waiter::Caller(reply));
+                let ticket = self.ticket(reply);
                 self.engine.submit(Request::Command { ticket, run, command });
             }
-            Message::Change(prepare) => {
-                let (store, flows) = self.engine.reader();
-                if let Some((run, command, follow)) = prepare(store, flows) {
-                    let ticket = self.ticket(Waiter::Follow(follow));
-                    self.engine.submit(Request::Command { ticket, run, command });
-                } else {
-                    self.waiting.fetch_sub(1, Ordering::Relaxed);
-                }
-            }
             Message::Forget(runs, reply) => {
-                let ticket = self.ticket(Waiter::Caller(reply));
+                let ticket = self.ticket(reply);
                 self.engine.submit(Request::Forget { ticket, runs });
             }
             Message::ChangeBulk(bulk, command, reply) => {
-                let ticket = self.ticket(Waiter::Caller(reply));
+                let ticket = self.ticket(reply);
                 self.engine.submit(Request::Bulk { ticket, bulk, command });
             }
             Message::PutBulk(put) => self.engine.put_bulk(put, self.keeper.now()),
@@ -485,7 +468,7 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
         Stopped { unrecorded: self.engine.unrecorded_attempts(), trouble: self.engine.trouble().cloned() }
     }
 
-    fn ticket(&mut self, waiter: Waiter) -> Ticket {
+    fn ticket(&mut self, waiter: SyncSender<Reply>) -> Ticket {
         self.next_ticket += 1;
         self.waiters.insert(self.next_ticket, waiter);
         self.next_ticket
@@ -506,15 +489,8 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
             match output {
                 Output::Reply { ticket, result } => {
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
-                    match self.waiters.remove(&ticket) {
-                        Some(Waiter::Caller(reply)) => {
-                            let _ = reply.send(result);
-                        }
-                        Some(Waiter::Follow(follow)) => {
-                            let (store, flows) = self.engine.reader();
-                            follow(store, flows, result);
-                        }
-                        None => {}
+                    if let Some(reply) = self.waiters.remove(&ticket) {
+                        let _ = reply.send(result);
                     }
                 }
                 Output::Dispatch { worker, job } => {

@@ -14,7 +14,7 @@ use unstuck_core::policy::{
     with_named, would_be_enabled,
 };
 use unstuck_core::time::{Millis, Time};
-use unstuck_store::contract::{ErrorFilter, ErrorId, OpenErrorFilter, Store};
+use unstuck_store::contract::{ErrorFilter, ErrorId, OpenErrorFilter, Reader};
 
 use crate::policies::check_stored;
 use crate::request::EngineError;
@@ -99,20 +99,20 @@ pub trait ErrorSource {
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, EngineError>;
 }
 
-/// A store without an engine.
+/// A store, whether an engine goes on with it or not.
 pub struct StoreErrors<'a> {
-    pub store: &'a mut dyn Store,
+    pub reader: &'a dyn Reader,
     pub now: Time,
 }
 
 impl ErrorSource for StoreErrors<'_> {
     fn policies(&mut self) -> Result<(Policies, Time), EngineError> {
-        let switch = self.store.policy_switch()?;
-        Ok((check_stored(self.store.policies()?)?.with_switch(switch), self.now))
+        let (policies, switch) = self.reader.policies()?;
+        Ok((check_stored(policies)?.with_switch(switch), self.now))
     }
 
     fn open(&mut self, after: Option<(RunId, UnitRef)>) -> Result<Vec<OpenError>, EngineError> {
-        Ok(self.store.open_errors(&OpenErrorFilter::default(), after, PAGE)?)
+        Ok(self.reader.open_errors(&OpenErrorFilter::default(), after, PAGE)?)
     }
 
     fn past(
@@ -120,7 +120,7 @@ impl ErrorSource for StoreErrors<'_> {
         filter: &ErrorFilter,
         after: Option<ErrorId>,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, EngineError> {
-        Ok(self.store.errors(filter, after, PAGE)?)
+        Ok(self.reader.errors(filter, after, PAGE)?)
     }
 }
 
@@ -131,7 +131,7 @@ impl ErrorSource for &Handle {
     }
 
     fn open(&mut self, after: Option<(RunId, UnitRef)>) -> Result<Vec<OpenError>, EngineError> {
-        Ok(self.read(move |store, _| store.open_errors(&OpenErrorFilter::default(), after, PAGE))??)
+        Ok(self.reader().open_errors(&OpenErrorFilter::default(), after, PAGE)?)
     }
 
     fn past(
@@ -139,8 +139,7 @@ impl ErrorSource for &Handle {
         filter: &ErrorFilter,
         after: Option<ErrorId>,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, EngineError> {
-        let filter = filter.clone();
-        Ok(self.read(move |store, _| store.errors(&filter, after, PAGE))??)
+        Ok(self.reader().errors(filter, after, PAGE)?)
     }
 }
 

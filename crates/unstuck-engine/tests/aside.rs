@@ -14,14 +14,14 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::expression::{Evaluate, Expression, Reads, Scope};
 use unstuck_core::model::flow::{Flow, StepIndex};
-use unstuck_core::model::run::RunState;
+use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::{Engine, NextStep, Settings};
 use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::request::{EngineError, Output, Request, StartRun};
-use unstuck_store::contract::{FlowRecord, Locked, Store, StoreError};
+use unstuck_store::contract::{FlowRecord, Locked, Store, StoreError, Wants};
 use unstuck_store::delegate_store;
 use unstuck_store::memory::{MemoryStore, SharedStore};
 
@@ -321,8 +321,9 @@ fn a_notice_to_a_busy_run_is_not_overtaken() {
     let mut bench = Bench::new(shared, &ALL, false);
     let parent = bench.start("parent");
     let child = bench.jobs[0].attempt.run;
-    other.begin().expect("begins");
-    let theirs = other.lock(&[child]).expect("locks").pop().expect("one");
+    let batch = other.ask(&Wants { runs: vec![child], ..Wants::default() }).expect("begins");
+    let (_, loaded) = other.loaded().expect("at once");
+    let (_, theirs) = loaded.expect("loads").runs.pop().expect("one");
     bench.submit(parent, Command::Pause { by: Actor::Engine, reason: None });
     for _ in 0..3 {
         bench.engine.step(bench.now);
@@ -334,7 +335,7 @@ fn a_notice_to_a_busy_run_is_not_overtaken() {
     }
     assert_eq!(bench.engine.store().notices(9).expect("reads").len(), 2, "and so does the next");
     let Locked::Here(theirs) = theirs else { panic!("it is theirs") };
-    other.abandon(vec![*theirs]);
+    other.abandon(batch, vec![*theirs]);
     bench.go();
     assert_eq!(bench.engine.store().notices(9), Ok(vec![]));
     assert_eq!((bench.state(parent), bench.state(child)), (RunState::Running, RunState::Running));
@@ -344,28 +345,59 @@ fn a_notice_to_a_busy_run_is_not_overtaken() {
 struct Fleeting {
     store: MemoryStore,
     busy: Vec<(RunId, u32)>,
+    held: Vec<Run>,
 }
 
 impl Fleeting {
+    fn new() -> Fleeting {
+        Fleeting { store: MemoryStore::new(), busy: Vec::new(), held: Vec::new() }
+    }
+
     fn store(&mut self) -> &mut MemoryStore {
         &mut self.store
     }
-}
 
-delegate_store!(Fleeting, store, but locks {
-    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
-        let mut given = Vec::new();
-        for run in runs {
-            let held = self.busy.iter_mut().find(|(held, left)| held == run && *left > 0);
-            match held {
-                Some((_, left)) => {
-                    *left -= 1;
-                    given.push(Locked::Busy);
-                }
-                None => given.extend(self.store.lock(&[*run])?),
+    fn keep_back(&mut self, run: RunId, locked: &mut Locked) {
+        let busy = self.busy.iter_mut().find(|(busy, left)| *busy == run && *left > 0);
+        if let Some((_, left)) = busy {
+            *left -= 1;
+            if let Locked::Here(run) = std::mem::replace(locked, Locked::Busy) {
+                self.held.push(*run);
             }
         }
-        Ok(given)
+    }
+}
+
+delegate_store!(Fleeting, store, but loads {
+    fn loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)> {
+        let (batch, mut loaded) = self.store.loaded()?;
+        for (run, locked) in loaded.iter_mut().flat_map(|loaded| &mut loaded.runs) {
+            self.keep_back(*run, locked);
+        }
+        Some((batch, loaded))
+    }
+
+    fn more(&mut self, batch: BatchId, runs: &[RunId], payloads: &[PayloadId]) -> Result<More, StoreError> {
+        let mut more = self.store.more(batch, runs, payloads)?;
+        for (run, locked) in runs.iter().zip(&mut more.runs) {
+            self.keep_back(*run, locked);
+        }
+        Ok(more)
+    }
+
+    fn stage(&mut self, batch: BatchId, mut stage: Stage) -> Result<StageId, StoreError> {
+        stage.unchanged.append(&mut self.held);
+        self.store.stage(batch, stage)
+    }
+
+    fn abandon(&mut self, batch: BatchId, mut unchanged: Vec<Run>) {
+        unchanged.append(&mut self.held);
+        self.store.abandon(batch, unchanged);
+    }
+
+    fn rollback(&mut self, batch: BatchId) {
+        self.held.clear();
+        self.store.rollback(batch);
     }
 });
 
@@ -374,7 +406,7 @@ delegate_store!(Fleeting, store, but locks {
 #[test]
 fn a_run_that_was_busy_is_busy_for_the_rest_of_the_batch() {
     for busy in 1..6 {
-        let mut bench = Bench::new(Fleeting { store: MemoryStore::new(), busy: Vec::new() }, &ALL, false);
+        let mut bench = Bench::new(Fleeting::new(), &ALL, false);
         let parent = bench.start("parent");
         let attempt = bench.jobs[0].attempt;
         let child = attempt.run;

@@ -19,7 +19,7 @@ use unstuck_engine::engine::{Engine, NextStep, Settings};
 use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::{EngineError, Output, Request, StartRun};
-use unstuck_store::contract::{FlowRecord, Locked, Store, StoreError};
+use unstuck_store::contract::{FlowRecord, Locked, Store, StoreError, Wants};
 use unstuck_store::memory::{MemoryStore, SharedStore};
 
 const BEGIN: Time = Time(1_800_000_000_000);
@@ -342,8 +342,9 @@ fn what_another_server_has_locked_is_tried_again_after_a_moment_and_in_order() {
     let (mut first, mut second) = two();
     let run = first.start("chain");
     let other = second.engine.store();
-    other.begin().expect("begins");
-    let locked = other.lock(&[run]).expect("locks");
+    let batch = other.ask(&Wants { runs: vec![run], ..Wants::default() }).expect("begins");
+    let (_, loaded) = other.loaded().expect("at once");
+    let locked = loaded.expect("loads").runs;
     let by = || Actor::User("ada".into());
     let ask = |server: &mut Server, ticket, command| {
         server.engine.submit(Request::Command { ticket, run, command });
@@ -355,11 +356,12 @@ fn what_another_server_has_locked_is_tried_again_after_a_moment_and_in_order() {
     assert_eq!(first.engine.backlog(), 2);
     let other = second.engine.store();
     other.abandon(
+        batch,
         locked
             .into_iter()
-            .filter_map(|locked| match locked {
+            .filter_map(|(_, locked)| match locked {
                 Locked::Here(run) => Some(*run),
-                Locked::Absent | Locked::Busy => None,
+                Locked::Absent | Locked::Busy | Locked::Damaged(_) => None,
             })
             .collect(),
     );

@@ -16,11 +16,12 @@ use unstuck_core::event::Actor;
 use unstuck_core::fingerprint::mask_variable_parts;
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::summary::RunSummary;
 use unstuck_engine::bulk::BulkCommand;
-use unstuck_engine::flows::Flows;
+use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::Reader;
 
 use crate::service::{Service, ServiceError, to_json};
 use crate::{convert, run_name};
@@ -43,25 +44,24 @@ pub(crate) fn change_bulk(
     let BulkRequest { by, what } = request;
     let (bulk, command) = match what {
         BulkOperation::Begin(begin) => {
-            return to_json(&begin::begin(handle, *begin, Actor::User(by.into()))?);
+            return to_json(&begin::begin(service, handle, *begin, Actor::User(by.into()))?);
         }
         BulkOperation::Pause { bulk } => (bulk, BulkCommand::Pause),
         BulkOperation::Unpause { bulk } => (bulk, BulkCommand::Unpause),
         BulkOperation::Cancel { bulk } => (bulk, BulkCommand::Cancel),
     };
-    let id = handle.read(move |store, _| find(store, &bulk))??.id;
+    let id = find(handle.reader(), &bulk)?.id;
     let answer = handle.change_bulk(id, command).map_err(|error| match error {
         EngineError::BadBulk(sentence) => ServiceError::wrong_state(sentence),
         error => error.into(),
     })?;
-    let service = service.clone();
-    let page = handle.read(move |store, _| show(&service, store, &id.to_string()))??;
+    let page = show(service, handle.reader(), &id.to_string())?;
     to_json(&ChangedBulkView { already: answer == Answer::Already, page })
 }
 
 /// Lists bulk actions, newest first.
 pub(crate) fn list(
-    store: &mut dyn Store,
+    reader: &dyn Reader,
     open_only: bool,
     after: Option<&str>,
     limit: usize,
@@ -70,19 +70,19 @@ pub(crate) fn list(
         None => None,
         Some(after) => Some(match after.parse::<BulkId>() {
             Ok(bulk) => bulk,
-            Err(_) => find(store, after)?.id,
+            Err(_) => find(reader, after)?.id,
         }),
     };
     let limit = limit.clamp(1, LOOKED_THROUGH);
-    let mut found = store.bulks(open_only, before, limit + 1)?;
+    let mut found = reader.bulks(open_only, before, limit + 1)?;
     let next = (found.len() > limit).then(|| found[limit - 1].id.to_string());
     found.truncate(limit);
     Ok(BulksView { bulks: found.iter().map(page).collect(), next })
 }
 
 /// Shows a bulk action with the causes of its failures, and the commands that continue runs which wait.
-pub(crate) fn show(service: &Service, store: &mut dyn Store, given: &str) -> Result<BulkView, ServiceError> {
-    let bulk = find(store, given)?;
+pub(crate) fn show(service: &Service, reader: &dyn Reader, given: &str) -> Result<BulkView, ServiceError> {
+    let bulk = find(reader, given)?;
     let mut page = page(&bulk);
     for counted in &mut page.results {
         let kind = match counted.result {
@@ -90,15 +90,15 @@ pub(crate) fn show(service: &Service, store: &mut dyn Store, given: &str) -> Res
             ResultView::Refused => ResultKind::Refused,
             _ => continue,
         };
-        counted.causes = causes(&store.targets(bulk.id, Some(kind), 0, LOOKED_THROUGH)?);
+        counted.causes = causes(&reader.targets(bulk.id, Some(kind), 0, LOOKED_THROUGH)?);
     }
     if let Some((kind, count)) = set_going(&bulk) {
-        let waiting = store.targets(bulk.id, Some(kind), 0, MOST_GO_ON)?;
+        let waiting = reader.targets(bulk.id, Some(kind), 0, MOST_GO_ON)?;
         page.not_looked_at = count.saturating_sub(waiting.len() as u64);
         let mut seen = BTreeSet::new();
         for target in waiting.iter().filter(|target| seen.insert(target.run)) {
-            if let Some(run) = store.run(target.run)? {
-                page.go_on.extend(service.continue_command(store, &run, &[])?);
+            if let Some(run) = reader.run(target.run)? {
+                page.go_on.extend(service.continue_command(reader, &RunSummary::of(&run), &[])?);
             }
         }
         page.go_on.sort();
@@ -109,22 +109,22 @@ pub(crate) fn show(service: &Service, store: &mut dyn Store, given: &str) -> Res
 
 /// Returns a page of targets.
 pub(crate) fn targets(
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     given: &str,
     from: u64,
     limit: usize,
 ) -> Result<TargetsView, ServiceError> {
-    let bulk = find(store, given)?;
+    let bulk = find(reader, given)?;
     let mut names = StepNames::default();
     let limit = limit.clamp(1, LOOKED_THROUGH);
-    let mut found = store.targets(bulk.id, None, from, limit + 1)?;
+    let mut found = reader.targets(bulk.id, None, from, limit + 1)?;
     let next = found.get(limit).map(|target| target.place);
     found.truncate(limit);
     let line = |target: Target| TargetView {
         place: target.place,
         run: target.run.to_string(),
-        step: names.of(store, flows, target.run, target.unit),
+        step: names.of(reader, flows, target.run, target.unit),
         result: convert::result_kind(target.result.kind()),
         why: target.result.why().map(ToString::to_string),
     };
@@ -132,15 +132,15 @@ pub(crate) fn targets(
 }
 
 /// Finds a bulk action by its id, the start of its id, or as the latest.
-fn find(store: &mut dyn Store, given: &str) -> Result<Bulk, ServiceError> {
+fn find(reader: &dyn Reader, given: &str) -> Result<Bulk, ServiceError> {
     if let Ok(id) = given.parse::<BulkId>()
-        && let Some(bulk) = store.bulk(id)?
+        && let Some(bulk) = reader.bulk(id)?
     {
         return Ok(bulk);
     }
     let lower = given.to_ascii_lowercase();
     let digits = lower.strip_prefix(PREFIX).unwrap_or(&lower);
-    let mut found = store.bulks(false, None, LOOKED_THROUGH)?;
+    let mut found = reader.bulks(false, None, LOOKED_THROUGH)?;
     if given == run_name::LATEST {
         found.truncate(1);
     } else {
@@ -236,15 +236,15 @@ struct StepNames {
 impl StepNames {
     fn of(
         &mut self,
-        store: &mut dyn Store,
-        flows: &mut Flows,
+        reader: &dyn Reader,
+        flows: &ReadFlows,
         run: RunId,
         of: Option<UnitRef>,
     ) -> Option<String> {
         let of = of?;
         if self.last.as_ref().is_none_or(|(last, _)| *last != run) {
-            let found = store.run(run).ok().flatten();
-            self.last = Some((run, found.and_then(|found| flows.get(store, found.flow).ok())));
+            let found = reader.run(run).ok().flatten();
+            self.last = Some((run, found.and_then(|found| flows.get(reader, found.flow).ok())));
         }
         let (_, flow) = self.last.as_ref()?;
         Some(unit_name(flow.as_ref()?, of))

@@ -11,13 +11,15 @@ use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::step_name::{find_step, find_unit};
-use unstuck_engine::flows::Flows;
+use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::{Handle, Reply};
-use unstuck_store::contract::{Store, StoreError};
+use unstuck_store::contract::{Reader, StoreError};
 
 use crate::service::{Service, ServiceError, to_json};
 use crate::{convert, explain, run_name};
@@ -29,22 +31,18 @@ pub(crate) fn change_run(
     change: RunRequest,
 ) -> Result<String, ServiceError> {
     if matches!(change.what, RunOperation::Forget) {
-        return to_json(&forget(handle, change.run)?);
+        return to_json(&forget(service, handle, &change.run)?);
     }
-    check_new_input(handle, &change)?;
-    let service = service.clone();
-    let changed = handle.change(
-        move |store, flows| prepare(store, flows, change),
-        move |store, flows, run, reply| view_of_changed(&service, store, flows, run, reply),
-    )?;
-    to_json(&changed)
+    check_new_input(service, handle, &change)?;
+    let (run, command) = prepare(handle.reader(), &service.flows, change)?;
+    let reply = handle.command(run, command);
+    to_json(&view_of_changed(service, handle.reader(), run, reply)?)
 }
 
 /// Reads the run after a change, or converts the refusal.
 fn view_of_changed(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
     run: RunId,
     reply: Reply,
 ) -> Result<ChangedView, ServiceError> {
@@ -52,7 +50,7 @@ fn view_of_changed(
         ServiceError::Refused(problem) => of_run(run, *problem),
         other @ (ServiceError::Unavailable(_) | ServiceError::Stopped) => other,
     })?;
-    let explained = explain::of_run(service, store, flows, run)?;
+    let explained = explain::of_run(service, reader, run)?;
     Ok(ChangedView {
         run: run.to_string(),
         already: answer == Answer::Already,
@@ -74,19 +72,16 @@ fn of_run(run: RunId, mut problem: ProblemDocument) -> ServiceError {
 }
 
 /// Checks a new input on the caller's thread, so that validation does not delay the engine.
-fn check_new_input(handle: &Handle, change: &RunRequest) -> Result<(), ServiceError> {
+fn check_new_input(service: &Service, handle: &Handle, change: &RunRequest) -> Result<(), ServiceError> {
     let (RunOperation::Resume { input: Some(input), .. } | RunOperation::Rerun { input: Some(input), .. }) =
         &change.what
     else {
         return Ok(());
     };
     let input = json(input, "the input")?;
-    let name = change.run.clone();
-    let (run, flow) = handle.read(move |store, flows| -> Result<_, ServiceError> {
-        let id = run_name::find_run(store, flows, &name)?;
-        let run = store.run(id)?.ok_or_else(|| ServiceError::not_found(format!("there is no run {id}")))?;
-        Ok((id, flows.get(store, run.flow)?))
-    })??;
+    let (reader, flows) = (handle.reader(), &service.flows);
+    let run = run_name::find_run(reader, flows, &change.run)?;
+    let flow = with_run(reader, flows, run, |_, flow| Ok(flow.clone()))?;
     unstuck_flow::check_input(&flow, &input.value()).map_err(|problems| {
         match Refusal::BadInput(problems).into() {
             ServiceError::Refused(problem) => of_run(run, *problem),
@@ -97,34 +92,34 @@ fn check_new_input(handle: &Handle, change: &RunRequest) -> Result<(), ServiceEr
 
 /// Resolves the names of a request into the run and the command.
 fn prepare(
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     change: RunRequest,
 ) -> Result<(RunId, Command), ServiceError> {
     let RunRequest { run, by, what } = change;
     let by = Actor::User(by.into());
     let words = |reason: Option<String>| reason.map(Arc::<str>::from);
-    let id = run_name::find_run(store, flows, &run)?;
+    let id = run_name::find_run(reader, flows, &run)?;
     let command = match what {
         RunOperation::Choose { step, choice } => {
-            let (unit, choice) = (unit_of(store, flows, id, &step)?, convert::choice(choice));
+            let (unit, choice) = (unit_of(reader, flows, id, &step)?, convert::choice(choice));
             Command::Choose { unit, choice, by, bulk: None }
         }
         RunOperation::Resume { step, reason, input, step_input } => {
-            let unit = step.map(|step| unit_of(store, flows, id, &step)).transpose()?;
+            let unit = step.map(|step| unit_of(reader, flows, id, &step)).transpose()?;
             let changes = Box::new(changes(input, step_input)?);
             Command::Resume { unit, by, reason: words(reason), changes }
         }
         RunOperation::Acknowledge { step, reason } => {
-            let unit = step.map(|step| unit_of(store, flows, id, &step)).transpose()?;
+            let unit = step.map(|step| unit_of(reader, flows, id, &step)).transpose()?;
             Command::Acknowledge { unit, by, reason: words(Some(reason)) }
         }
         RunOperation::Complete { step, output, reason } => {
-            let unit = unit_of(store, flows, id, &step)?;
+            let unit = unit_of(reader, flows, id, &step)?;
             Command::Complete { unit, output: json(&output, "the output")?, by, reason: words(reason) }
         }
         RunOperation::Skip { step, reason } => {
-            Command::Skip { unit: unit_of(store, flows, id, &step)?, by, reason: words(reason) }
+            Command::Skip { unit: unit_of(reader, flows, id, &step)?, by, reason: words(reason) }
         }
         RunOperation::Pause { reason } => Command::Pause { by, reason: words(reason) },
         RunOperation::Unpause => Command::Unpause { by },
@@ -133,7 +128,7 @@ fn prepare(
             Command::Signal { name: name.into(), payload: json(&payload, "the payload of the signal")?, by }
         }
         RunOperation::Rerun { again, input, step_input } => {
-            let what = rerun(store, flows, id, again)?;
+            let what = rerun(reader, flows, id, again)?;
             Command::Rerun { what, changes: Box::new(changes(input, step_input)?), by }
         }
         RunOperation::Forget => {
@@ -157,37 +152,32 @@ pub(crate) fn json(text: &str, what: &str) -> Result<Json, ServiceError> {
 }
 
 /// Finds the step or item of this name.
-fn unit_of(
-    store: &mut dyn Store,
-    flows: &mut Flows,
-    run: RunId,
-    name: &str,
-) -> Result<UnitRef, ServiceError> {
-    with_run(store, flows, run, |run, flow| {
+fn unit_of(reader: &dyn Reader, flows: &ReadFlows, run: RunId, name: &str) -> Result<UnitRef, ServiceError> {
+    with_run(reader, flows, run, |run, flow| {
         find_unit(run, flow, name).map_err(|wrong| ServiceError::from(wrong).named("step", name))
     })
 }
 
 /// Loads a run with its flow, and calls `with` on them.
 fn with_run<T>(
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     run: RunId,
-    with: impl FnOnce(&unstuck_core::model::run::Run, &unstuck_core::model::flow::Flow) -> Result<T, ServiceError>,
+    with: impl FnOnce(&Run, &Arc<Flow>) -> Result<T, ServiceError>,
 ) -> Result<T, ServiceError> {
-    let run = store.run(run)?.ok_or_else(|| ServiceError::not_found(format!("there is no run {run}")))?;
-    let flow = flows.get(store, run.flow)?;
+    let run = reader.run(run)?.ok_or_else(|| ServiceError::not_found(format!("there is no run {run}")))?;
+    let flow = flows.get(reader, run.flow)?;
     with(&run, &flow)
 }
 
 /// Resolves the steps of a rerun.
 fn rerun(
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     run: RunId,
     again: RerunScope,
 ) -> Result<Rerun, ServiceError> {
-    with_run(store, flows, run, |_, flow| {
+    with_run(reader, flows, run, |_, flow| {
         Ok(match again {
             RerunScope::Continue => Rerun::Continue,
             RerunScope::All => Rerun::All,
@@ -204,15 +194,11 @@ fn rerun(
 }
 
 /// Forgets a run. This may use the reserve of a full disk, because it frees space.
-fn forget(handle: &Handle, run: String) -> Result<ForgottenView, ServiceError> {
-    let id = handle.read(move |store, flows| run_name::find_run(store, flows, &run))??;
+fn forget(service: &Service, handle: &Handle, run: &str) -> Result<ForgottenView, ServiceError> {
+    let id = run_name::find_run(handle.reader(), &service.flows, run)?;
     let gone = match handle.forget(id) {
-        // Forgetting frees space, and a reserve is kept for doing so on a full disk.
-        Err(EngineError::Store(StoreError::Full(_)))
-            if handle.read(|store, _| store.release_reserve())? =>
-        {
-            handle.forget(id)?
-        }
+        // To forget makes room, and there is some in reserve for it.
+        Err(EngineError::Store(StoreError::Full(_))) if handle.release_reserve()? => handle.forget(id)?,
         forgotten => forgotten?,
     };
     Ok(ForgottenView { forgotten: gone.iter().map(ToString::to_string).collect() })

@@ -12,7 +12,7 @@ use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::model::error::Reason;
 use unstuck_core::policy::{ErrorSample, NotSuggested, PolicyDraft, suggest, why_retry_cannot_help};
 use unstuck_core::time::Time;
-use unstuck_store::contract::{ErrorGroup, GroupFilter, OpenErrorFilter, Store};
+use unstuck_store::contract::{ErrorGroup, GroupFilter, OpenErrorFilter, Reader};
 
 use crate::service::ServiceError;
 use crate::{convert, policies};
@@ -49,7 +49,7 @@ fn with_sample<T>(group: &ErrorGroupView, judge: impl FnOnce(&ErrorSample<'_>) -
 }
 
 /// Lists groups, the most recently seen first.
-pub(crate) fn list(store: &mut dyn Store, wanted: &ErrorsQuery) -> Result<ErrorGroupsView, ServiceError> {
+pub(crate) fn list(reader: &dyn Reader, wanted: &ErrorsQuery) -> Result<ErrorGroupsView, ServiceError> {
     let after = wanted.after.as_deref().map(Place::parse).transpose()?;
     let filter = GroupFilter {
         group: None,
@@ -58,13 +58,13 @@ pub(crate) fn list(store: &mut dyn Store, wanted: &ErrorsQuery) -> Result<ErrorG
         since: wanted.since.map(convert::time),
     };
     let limit = wanted.limit.clamp(1, MOST);
-    let mut groups = store.error_groups(&filter, if after.is_some() { MOST } else { limit + 1 })?;
+    let mut groups = reader.error_groups(&filter, if after.is_some() { MOST } else { limit + 1 })?;
     if let Some(after) = &after {
         groups.retain(|group| Place::of(group) > *after);
     }
     let next = (groups.len() > limit).then(|| Place::of(&groups[limit - 1]).to_string());
     groups.truncate(limit);
-    let paused = policies::paused(store)?;
+    let paused = policies::paused(reader)?;
     Ok(ErrorGroupsView { groups: groups.iter().map(|group| line(group, paused.as_ref())).collect(), next })
 }
 
@@ -101,25 +101,25 @@ impl fmt::Display for Place {
 }
 
 /// Shows a group with its open errors.
-pub(crate) fn show(store: &mut dyn Store, name: &str) -> Result<ErrorGroupDetails, ServiceError> {
-    let group = find(store, name)?;
+pub(crate) fn show(reader: &dyn Reader, name: &str) -> Result<ErrorGroupDetails, ServiceError> {
+    let group = find(reader, name)?;
     let filter = OpenErrorFilter { group: Some(group.group.clone()), ..OpenErrorFilter::default() };
-    let now = store.open_errors(&filter, None, SHOWN_OPEN)?;
-    let paused = policies::paused(store)?;
+    let now = reader.open_errors(&filter, None, SHOWN_OPEN)?;
+    let paused = policies::paused(reader)?;
     Ok(ErrorGroupDetails { line: line(&group, paused.as_ref()), now: now.iter().map(open_line).collect() })
 }
 
 /// Finds a group by its name or the start of it, with or without `err_`.
-pub(crate) fn find(store: &mut dyn Store, name: &str) -> Result<ErrorGroup, ServiceError> {
+pub(crate) fn find(reader: &dyn Reader, name: &str) -> Result<ErrorGroup, ServiceError> {
     let exact = GroupFilter { group: Some(name.into()), ..GroupFilter::default() };
-    if let Some(group) = store.error_groups(&exact, 1)?.pop() {
+    if let Some(group) = reader.error_groups(&exact, 1)?.pop() {
         return Ok(group);
     }
     let digits = name.strip_prefix(PREFIX).unwrap_or(name);
     let begins = |group: &ErrorGroup| {
         !digits.is_empty() && group.group.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with(digits))
     };
-    let mut found = store.error_groups(&GroupFilter::default(), MOST)?;
+    let mut found = reader.error_groups(&GroupFilter::default(), MOST)?;
     found.retain(begins);
     match found.len() {
         1 => Ok(found.swap_remove(0)),

@@ -10,9 +10,9 @@ use unstuck_core::explain::{
 use unstuck_core::home::is_idle;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Run, RunState, Slot};
+use unstuck_core::summary::RunSummary;
 use unstuck_engine::document;
-use unstuck_engine::flows::Flows;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::Reader;
 
 use crate::clock::Clock;
 use crate::service::{Service, ServiceError, SilentOwner};
@@ -45,37 +45,30 @@ const LOOKED_AT: usize = 1_000;
 /// Explains a run that is given by name.
 pub(crate) fn of_name(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
     name: &str,
 ) -> Result<ExplainedRun, ServiceError> {
-    let run = run_name::find_run(store, flows, name)?;
-    of_run(service, store, flows, run)
+    let run = run_name::find_run(reader, &service.flows, name)?;
+    of_run(service, reader, run)
 }
 
 /// Explains a run: collects the states and causes of its descendants, the holders of slots and the pause of policies,
 /// which the core's explanation needs.
-pub fn of_run(
-    service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
-    run: RunId,
-) -> Result<ExplainedRun, ServiceError> {
-    let (run, history) = stored(store, run)?;
-    let all = family::under_way(store, run.clone(), LOOKED_AT)?;
+pub fn of_run(service: &Service, reader: &dyn Reader, run: RunId) -> Result<ExplainedRun, ServiceError> {
+    let flows = &service.flows;
+    let (run, history) = stored(reader, run)?;
+    let all = family::under_way(reader, run.clone(), LOOKED_AT)?;
     let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
     let causes = find_causes(&all);
-    let set_aside = set_aside::set_aside(store, flows, &run)?;
-    let go_on = if set_aside.is_some() { None } else { service.continue_command(store, &run, &all)? };
-    let switch = store.policy_switch()?;
-    let mut explain = |store: &mut dyn Store,
-                       run: &Run,
-                       history: &[Event]|
-     -> Result<Explanation, ServiceError> {
-        // A run without the latest clock correction is explained by the clock as it was.
+    let summary = RunSummary::of(&run);
+    let set_aside = set_aside::set_aside(reader, flows, &summary)?;
+    let go_on = if set_aside.is_some() { None } else { service.continue_command(reader, &summary, &all)? };
+    let (_, switch) = reader.policies()?;
+    let explain = |run: &Run, history: &[Event]| -> Result<Explanation, ServiceError> {
+        // A run that has not taken in how the clock was set back counts by the clock as it was.
         let now = crate::service::now().max(history.last().map_or(run.updated_at, Event::time));
-        let set_aside = set_aside::set_aside(store, flows, run)?;
-        // A run with a slot may wait for a run below it that has none.
+        let set_aside = set_aside::set_aside(reader, flows, &RunSummary::of(run))?;
+        // One that has its slot, or needs none, may wait for a run below it that does not.
         let waits = |other: &&Run| other.id != run.id && other.state() == RunState::Queued;
         let queued = match &run.slot {
             Slot::Wanted(_) => None,
@@ -85,7 +78,7 @@ pub fn of_run(
             }),
         };
         let queued = queued.filter(|_| run.state() == RunState::Queued);
-        let holders = holders(service, store, queued.map_or(run, |(below, _)| below), HOLDERS)?;
+        let holders = holders(service, reader, queued.map_or(run, |(below, _)| below), HOLDERS)?;
         let surroundings = ExplainContext {
             children: &states,
             causes: &causes,
@@ -94,7 +87,7 @@ pub fn of_run(
             queued_below: queued.map(|(below, limit)| (below.id, limit)),
             policies_paused: switch.paused(),
         };
-        let mut explanation = match flows.get(store, run.flow) {
+        let mut explanation = match flows.get(reader, run.flow) {
             Ok(flow) => explain_in_context(run, &flow, history, now, surroundings),
             Err(error) => set_aside::unexplained(run, now, &error),
         };
@@ -108,13 +101,13 @@ pub fn of_run(
         }
         Ok(explanation)
     };
-    let explanation = explain(store, &run, &history)?;
+    let explanation = explain(&run, &history)?;
     let resting: Vec<&Run> =
         all.iter().filter(|other| other.id != run.id && family::needs_a_person(other)).collect();
     let mut below = Vec::new();
     for run in resting.iter().take(BELOW) {
-        let history = store.history(run.id, 0, usize::MAX)?;
-        below.push(explain(store, run, &history)?);
+        let history = reader.history(run.id, 0, usize::MAX)?;
+        below.push(explain(run, &history)?);
     }
     let more = resting.len() - below.len();
     Ok(ExplainedRun { run, explanation, below, more, go_on, set_aside })
@@ -123,16 +116,16 @@ pub fn of_run(
 /// Lists some of the runs that hold the slots this run waits for.
 pub fn holders(
     service: &Service,
-    store: &mut dyn Store,
+    reader: &dyn Reader,
     run: &Run,
     most: usize,
 ) -> Result<Vec<SlotHolder>, ServiceError> {
     let Slot::Wanted(limit) = &run.slot else { return Ok(Vec::new()) };
     let homes = service.homes();
     let mut holders = Vec::new();
-    for id in store.slot_holders(&limit.name, most)? {
-        if let Some(holder) = store.run(id)? {
-            let (root, is_idle) = (family::root(store, &holder)?, is_idle(&holder, &homes));
+    for id in reader.slot_holders(&limit.name, most)? {
+        if let Some(holder) = reader.run(id)? {
+            let (root, is_idle) = (family::root(reader, &RunSummary::of(&holder))?, is_idle(&holder, &homes));
             holders.push(SlotHolder { run: id, root, state: holder.state(), is_idle });
         }
     }
@@ -155,11 +148,11 @@ fn wake(owner: SilentOwner) -> Option<PossibleAction> {
 }
 
 /// Loads a run with its whole history.
-pub(crate) fn stored(store: &mut dyn Store, run: RunId) -> Result<(Run, Vec<Event>), ServiceError> {
-    let found = store.run(run)?.ok_or_else(|| {
+pub(crate) fn stored(reader: &dyn Reader, run: RunId) -> Result<(Run, Vec<Event>), ServiceError> {
+    let found = reader.run(run)?.ok_or_else(|| {
         ServiceError::not_found(format!("there is no run {run} in this store; `unstuck runs` lists them"))
     })?;
-    Ok((found, store.history(run, 0, usize::MAX)?))
+    Ok((found, reader.history(run, 0, usize::MAX)?))
 }
 
 impl ExplainedRun {

@@ -3,7 +3,8 @@
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Failing, Handler, Phase, Run};
 use unstuck_core::model::unit::UnitState;
-use unstuck_store::contract::{Store, StoreError};
+use unstuck_core::summary::RunSummary;
+use unstuck_store::contract::{Reader, StoreError};
 
 /// Lists the children under way and the handler.
 pub fn active_children(run: &Run) -> Vec<RunId> {
@@ -20,7 +21,7 @@ pub fn active_children(run: &Run) -> Vec<RunId> {
 }
 
 /// Loads the run and its descendants under way, parents before their children, at most `most` of them.
-pub fn under_way(store: &mut dyn Store, run: Run, most: usize) -> Result<Vec<Run>, StoreError> {
+pub fn under_way(reader: &dyn Reader, run: Run, most: usize) -> Result<Vec<Run>, StoreError> {
     let mut found = vec![run];
     let mut place = 0;
     while let Some(run) = found.get(place) {
@@ -29,7 +30,7 @@ pub fn under_way(store: &mut dyn Store, run: Run, most: usize) -> Result<Vec<Run
             if found.len() >= most {
                 return Ok(found);
             }
-            found.extend(store.run(child)?);
+            found.extend(reader.run(child)?);
         }
     }
     Ok(found)
@@ -39,10 +40,10 @@ pub fn under_way(store: &mut dyn Store, run: Run, most: usize) -> Result<Vec<Run
 pub use unstuck_core::bulk::needs_person as needs_a_person;
 
 /// Finds the root of a run's family; or the handler that was rerun by itself after its parent had ended.
-pub fn root(store: &mut dyn Store, run: &Run) -> Result<RunId, StoreError> {
-    let (mut root, mut is_final, mut parent) = (run.id, run.is_final(), run.origin.parent());
+pub fn root(reader: &dyn Reader, run: &RunSummary) -> Result<RunId, StoreError> {
+    let (mut root, mut is_final, mut parent) = (run.id, run.is_final(), run.parent);
     while let Some(id) = parent {
-        let found = store.run(id)?;
+        let found = reader.run(id)?;
         if found.as_ref().is_some_and(Run::is_final) && !is_final {
             break;
         }

@@ -5,8 +5,8 @@ use unstuck_core::event::Actor;
 use unstuck_core::evolve::evolve;
 use unstuck_core::model::run::Run;
 use unstuck_core::reason;
-use unstuck_engine::flows::Flows;
-use unstuck_store::contract::Store;
+use unstuck_engine::read_flows::ReadFlows;
+use unstuck_store::contract::Reader;
 
 use crate::facts::FactTeller;
 use crate::service::ServiceError;
@@ -17,16 +17,16 @@ pub const MOST: usize = 10_000;
 
 /// Returns a page of a run's history. Reads it from the first event on, because sentences depend on the state before.
 pub(crate) fn history(
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     name: &str,
     after: u64,
     limit: usize,
 ) -> Result<HistoryView, ServiceError> {
     let limit = limit.clamp(1, MOST);
-    let id = run_name::find_run(store, flows, name)?;
-    // The meaning of an event can depend on all events before it.
-    let (_, all) = explain::stored(store, id)?;
+    let id = run_name::find_run(reader, flows, name)?;
+    // What an event means can depend on all that was before it.
+    let (_, all) = explain::stored(reader, id)?;
     let mut run: Option<Run> = None;
     let mut events = Vec::new();
     let mut next = None;
@@ -42,7 +42,7 @@ pub(crate) fn history(
             break;
         }
         let Some(run) = &run else { continue };
-        let flow = flows.get(store, run.flow)?;
+        let flow = flows.get(reader, run.flow)?;
         let what = event.facts.iter().filter_map(|fact| reason::fact_line(&flow, Some(run), event, fact));
         let (by, user) = match &event.by {
             Actor::Engine => ("engine", None),

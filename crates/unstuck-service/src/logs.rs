@@ -14,9 +14,10 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::refusal::Refusal;
 use unstuck_engine::document::run_document;
 use unstuck_engine::executor::process::own_context;
-use unstuck_engine::flows::{Flows, outline};
+use unstuck_engine::flows::outline;
+use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::request::EngineError;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::Reader;
 
 use crate::run_name;
 use crate::service::{Service, ServiceError};
@@ -27,18 +28,18 @@ type AttemptKey = (u32, UnitRef, u32);
 /// Collects the logs of a run's attempts, of one step if it is named, with how each attempt ended.
 pub(crate) fn logs(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     run: &str,
     step: Option<&str>,
 ) -> Result<LogsView, ServiceError> {
-    let id = run_name::find_run(store, flows, run)?;
-    let run = store.run(id)?.ok_or(EngineError::Refused(Refusal::UnknownRun(id)))?;
-    // For a flow that cannot be compiled, the names of its steps are still known.
-    let flow = match flows.get(store, run.flow) {
+    let id = run_name::find_run(reader, flows, run)?;
+    let run = reader.run(id)?.ok_or(EngineError::Refused(Refusal::UnknownRun(id)))?;
+    // Of a flow that cannot be used, the names of the steps are known.
+    let flow = match flows.get(reader, run.flow) {
         Ok(flow) => flow,
         Err(EngineError::Store(error)) => return Err(error.into()),
-        Err(_) => Arc::new(outline(store, &run)?),
+        Err(_) => Arc::new(outline(&run, reader.flow(run.flow)?)),
     };
     // Payloads are not shown.
     let document = run_document(&run, &flow, &[], &mut |_| Json::NULL);
@@ -48,7 +49,7 @@ pub(crate) fn logs(
             "{id} has no step `{step}`; `unstuck show {id}{option}` lists its steps"
         )));
     }
-    let kept = store.logs(id)?;
+    let kept = reader.logs(id)?;
     let mut printed: BTreeMap<AttemptKey, AttemptLog> = BTreeMap::new();
     for record in kept.kept {
         let attempt = record.attempt;

@@ -6,8 +6,8 @@ use unstuck_core::decide::check_same_input;
 use unstuck_core::home::is_idle;
 use unstuck_core::json::Json;
 use unstuck_core::refusal::Refusal;
-use unstuck_engine::flows::Flows;
-use unstuck_store::contract::Store;
+use unstuck_engine::read_flows::ReadFlows;
+use unstuck_store::contract::Reader;
 
 use crate::service::{Service, ServiceError};
 use crate::{explain, show};
@@ -21,16 +21,16 @@ pub fn run_in_words(owner: &OwnerView) -> Option<String> {
 /// Builds the view of this process and the run that it executes.
 pub(crate) fn owner(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
 ) -> Result<OwnerView, ServiceError> {
     let run = match service.run {
-        Some(run) => store.run(run)?,
+        Some(run) => reader.run(run)?,
         None => None,
     };
     let mut owner = OwnerView { process: std::process::id(), run: None, flow: None, state: None };
     if let Some(run) = run {
-        owner.flow = Some(flows.get(store, run.flow)?.name.to_string());
+        owner.flow = Some(flows.get(reader, run.flow)?.name.to_string());
         owner.state = Some(run.state().word().to_owned());
         owner.run = Some(run.id.to_string());
     }
@@ -40,14 +40,13 @@ pub(crate) fn owner(
 /// Finds the run of this flow with this key, and checks that it has the same input.
 pub(crate) fn of_key(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
     (flow, key): (&str, &str),
     input: &str,
     on_duplicate: OnDuplicate,
 ) -> Result<Option<KeyView>, ServiceError> {
-    let Some(id) = store.run_of_key(flow, key)? else { return Ok(None) };
-    let Some(run) = store.run(id)? else { return Ok(None) };
+    let Some(id) = reader.run_of_key(flow, key)? else { return Ok(None) };
+    let Some(run) = reader.run(id)? else { return Ok(None) };
     let input = Json::parse(input).map_err(|error| ServiceError::refused(format!("the input: {error}")))?;
     // The run is started again once the store is free, with the given input.
     if on_duplicate == OnDuplicate::RestartIfFinal && run.is_final() {
@@ -60,7 +59,7 @@ pub(crate) fn of_key(
             return Err(Refusal::KeyExists { key: key.into(), run: id }.into());
         }
     }
-    let explained = explain::of_run(service, store, flows, id)?;
+    let explained = explain::of_run(service, reader, id)?;
     let is_idle = is_idle(&run, &service.homes());
     Ok(Some(KeyView {
         run: id.to_string(),
@@ -68,7 +67,7 @@ pub(crate) fn of_key(
         is_driven: service.home.is_some() && service.home == run.home,
         is_idle,
         headline: explained.headline().to_owned(),
-        document: show::document(service, store, flows, id)?,
+        document: show::document(service, reader, id)?,
     }))
 }
 

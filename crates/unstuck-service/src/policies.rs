@@ -9,7 +9,7 @@ use unstuck_core::policy::{Policies, Policy};
 use unstuck_core::time::Time;
 use unstuck_engine::document::policies_paused;
 use unstuck_flow::policies::document;
-use unstuck_store::contract::{AuditId, PolicyAudit, PolicyHits, Store};
+use unstuck_store::contract::{AuditId, PolicyAudit, PolicyHits, Reader};
 
 use crate::service::ServiceError;
 
@@ -18,15 +18,15 @@ const MOST: usize = 1_000;
 /// So many changes are shown with a policy.
 const SHOWN_CHANGES: usize = 10;
 
-pub(crate) fn list(store: &mut dyn Store) -> Result<PoliciesView, ServiceError> {
-    Ok(PoliciesView { policies: lines(store)?, next: None })
+pub(crate) fn list(reader: &dyn Reader) -> Result<PoliciesView, ServiceError> {
+    Ok(PoliciesView { policies: lines(reader)?, next: None })
 }
 
 /// Builds the views of all policies, in matching order.
-fn lines(store: &mut dyn Store) -> Result<Vec<PolicyView>, ServiceError> {
-    let policies = in_order(store.policies()?)?;
-    let hits = store.policy_hits()?;
-    let (shadows, paused) = (policies.shadows(), paused(store)?);
+fn lines(reader: &dyn Reader) -> Result<Vec<PolicyView>, ServiceError> {
+    let policies = in_order(reader.policies()?.0)?;
+    let hits = reader.policy_hits()?;
+    let (shadows, paused) = (policies.shadows(), paused(reader)?);
     let lines = policies.iter().map(|policy| {
         let by =
             shadows.iter().find(|shadow| shadow.policy == policy.name).map(|shadow| shadow.by.to_string());
@@ -37,21 +37,21 @@ fn lines(store: &mut dyn Store) -> Result<Vec<PolicyView>, ServiceError> {
 }
 
 /// Shows one policy with its position and its last changes.
-pub(crate) fn show(store: &mut dyn Store, name: &str) -> Result<PolicyDetails, ServiceError> {
-    let mut lines = lines(store)?;
+pub(crate) fn show(reader: &dyn Reader, name: &str) -> Result<PolicyDetails, ServiceError> {
+    let mut lines = lines(reader)?;
     let of = lines.len();
     let by_name = lines.iter().position(|line| line.policy.name == name);
     let found = by_name.or_else(|| lines.iter().position(|line| line.policy.id.as_deref() == Some(name)));
     let place = found.ok_or_else(|| unknown(name, lines.iter().map(|line| line.policy.name.as_str())))?;
     let line = lines.swap_remove(place);
     let id = line.policy.id.clone().unwrap_or_default();
-    let changes = changes_of(store, |audit| *audit.policy == *id, None, SHOWN_CHANGES)?.changes;
+    let changes = changes_of(reader, |audit| *audit.policy == *id, None, SHOWN_CHANGES)?.changes;
     Ok(PolicyDetails { line, place: place + 1, of, changes })
 }
 
 /// Returns policies as they are stored, in matching order; all, or the named ones.
-pub(crate) fn kept(store: &mut dyn Store, names: &[String]) -> Result<Vec<KeptPolicyView>, ServiceError> {
-    let all = in_order(store.policies()?)?;
+pub(crate) fn kept(reader: &dyn Reader, names: &[String]) -> Result<Vec<KeptPolicyView>, ServiceError> {
+    let all = in_order(reader.policies()?.0)?;
     let mut wanted = Vec::new();
     for name in names {
         let found = all.by_name_or_id(name);
@@ -65,19 +65,19 @@ pub(crate) fn kept(store: &mut dyn Store, names: &[String]) -> Result<Vec<KeptPo
 
 /// Returns a page of policy changes, newest first.
 pub(crate) fn audit(
-    store: &mut dyn Store,
+    reader: &dyn Reader,
     name: Option<&str>,
     before: Option<u64>,
     limit: usize,
 ) -> Result<AuditView, ServiceError> {
     let is_wanted =
         |audit: &PolicyAudit| name.is_none_or(|name| *audit.name == *name || *audit.policy == *name);
-    changes_of(store, is_wanted, before, limit.clamp(1, MOST))
+    changes_of(reader, is_wanted, before, limit.clamp(1, MOST))
 }
 
 /// Returns why automatic resumes are paused, if they are.
-pub(crate) fn paused(store: &mut dyn Store) -> Result<Option<PoliciesPaused>, ServiceError> {
-    Ok(store.policy_switch()?.paused().map(policies_paused))
+pub(crate) fn paused(reader: &dyn Reader) -> Result<Option<PoliciesPaused>, ServiceError> {
+    Ok(reader.policies()?.1.paused().map(policies_paused))
 }
 
 /// Orders the policies as they match.
@@ -132,7 +132,7 @@ fn line(policy: &Policy, hits: Option<&PolicyHits>, shadowed_by: Option<String>)
 
 /// Reads policy changes until a page is full.
 fn changes_of(
-    store: &mut dyn Store,
+    reader: &dyn Reader,
     wanted: impl Fn(&PolicyAudit) -> bool,
     before: Option<u64>,
     limit: usize,
@@ -140,7 +140,7 @@ fn changes_of(
     let mut changes: Vec<AuditEntry> = Vec::new();
     let mut before = before.map(AuditId);
     loop {
-        let page = store.policy_audit(before, MOST)?;
+        let page = reader.policy_audit(before, MOST)?;
         let is_last = page.len() < MOST;
         before = page.last().map(|(id, _)| *id);
         changes.extend(

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use unstuck_core::id::RunId;
-use unstuck_engine::flows::Flows;
-use unstuck_store::contract::{RunFilter, Store};
+use unstuck_engine::read_flows::ReadFlows;
+use unstuck_store::contract::{Reader, RunFilter};
 
 use crate::service::ServiceError;
 use crate::set_aside;
@@ -22,23 +22,23 @@ const DIGITS: u32 = 13;
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
 /// Finds the run that a name refers to, or lists the candidates.
-pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<RunId, ServiceError> {
+pub fn find_run(reader: &dyn Reader, flows: &ReadFlows, name: &str) -> Result<RunId, ServiceError> {
     if name == LATEST {
         let filter = RunFilter { roots_only: true, ..RunFilter::default() };
-        let found = store.list(&filter, None, 1)?.pop();
+        let found = reader.list(&filter, None, 1)?.pop();
         return found.map(|run| run.id).ok_or_else(|| {
             ServiceError::not_found("this store has no runs yet; start one with `unstuck run FILE`")
         });
     }
     let range = IdRange::of(name);
     if let Some(range) = range.filter(IdRange::is_one)
-        && store.run(range.start)?.is_some()
+        && reader.run(range.start)?.is_some()
     {
         return Ok(range.start);
     }
-    let of_key = runs_of_key(store, name)?;
+    let of_key = runs_of_key(reader, name)?;
     let beginning = match range {
-        Some(range) => runs_in_range(store, range)?,
+        Some(range) => runs_in_range(reader, range)?,
         None => Vec::new(),
     };
     match (of_key.as_slice(), beginning.as_slice()) {
@@ -47,24 +47,24 @@ pub fn find_run(store: &mut dyn Store, flows: &mut Flows, name: &str) -> Result<
         ))
         .named("run", name)),
         ([run], []) | ([], [run]) => Ok(*run),
-        _ => Err(ambiguous(store, flows, name, &of_key, &beginning)?),
+        _ => Err(ambiguous(reader, flows, name, &of_key, &beginning)?),
     }
 }
 
 /// Returns whether `second`, after the name of a run, refers to another run rather than to a step of the first.
 pub fn is_run(
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     first: &str,
     second: &str,
 ) -> Result<bool, ServiceError> {
-    let id = find_run(store, flows, first)?;
-    let flow = store.run(id)?.and_then(|run| flows.get(store, run.flow).ok());
+    let id = find_run(reader, flows, first)?;
+    let flow = reader.run(id)?.and_then(|run| flows.get(reader, run.flow).ok());
     let step = second.split_once('[').map_or(second, |(step, _)| step);
     if flow.is_none_or(|flow| flow.find_step(step).is_none()) {
-        return Ok(find_run(store, flows, second).is_ok());
+        return Ok(find_run(reader, flows, second).is_ok());
     }
-    match runs_of_key(store, second)?.first() {
+    match runs_of_key(reader, second)?.first() {
         None => Ok(false),
         Some(other) => Err(ServiceError::ambiguous(
             format!(
@@ -76,26 +76,26 @@ pub fn is_run(
 }
 
 /// Lists the runs whose ids are in this range, newest first, at most one more than are shown.
-fn runs_in_range(store: &mut dyn Store, range: IdRange) -> Result<Vec<RunId>, ServiceError> {
-    let found = store.list(&RunFilter::default(), range.end, SHOWN + 1)?;
+fn runs_in_range(reader: &dyn Reader, range: IdRange) -> Result<Vec<RunId>, ServiceError> {
+    let found = reader.list(&RunFilter::default(), range.end, SHOWN + 1)?;
     Ok(found.into_iter().map(|run| run.id).filter(|run| *run >= range.start).collect())
 }
 
-/// Lists the runs with this key: `KEY` in any flow, or `FLOW:KEY`.
-pub fn runs_of_key(store: &mut dyn Store, name: &str) -> Result<Vec<RunId>, ServiceError> {
+/// The runs that have this key, `KEY` in any flow or `FLOW:KEY`.
+pub fn runs_of_key(reader: &dyn Reader, name: &str) -> Result<Vec<RunId>, ServiceError> {
     let mut names = BTreeSet::new();
     let mut after = None;
     loop {
-        let page = store.flows(after, FLOWS)?;
+        let page = reader.flows(after, FLOWS)?;
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         names.extend(page.into_iter().map(|flow| flow.name));
     }
     let mut found = Vec::new();
     for flow in names {
-        found.extend(store.run_of_key(&flow, name)?);
+        found.extend(reader.run_of_key(&flow, name)?);
         if let Some(key) = name.strip_prefix(&*flow).and_then(|rest| rest.strip_prefix(':')) {
-            found.extend(store.run_of_key(&flow, key)?);
+            found.extend(reader.run_of_key(&flow, key)?);
         }
     }
     Ok(found)
@@ -103,8 +103,8 @@ pub fn runs_of_key(store: &mut dyn Store, name: &str) -> Result<Vec<RunId>, Serv
 
 /// Builds the error of an ambiguous name, with an unambiguous name for each candidate.
 fn ambiguous(
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     name: &str,
     of_key: &[RunId],
     beginning: &[RunId],
@@ -116,10 +116,10 @@ fn ambiguous(
     };
     let mut lines = vec![format!("`{name}` {what}")];
     for id in of_key.iter().chain(beginning).take(SHOWN) {
-        let Some(run) = store.run(*id)? else { continue };
-        let flow = match flows.get(store, run.flow) {
+        let Some(run) = reader.run(*id)? else { continue };
+        let flow = match flows.get(reader, run.flow) {
             Ok(flow) => flow.name.clone(),
-            Err(_) => set_aside::flow_of(store, &run)?.0,
+            Err(_) => set_aside::flow_of(reader, flows, run.flow)?.0,
         };
         let state = run.state().word();
         lines.push(match &run.key {

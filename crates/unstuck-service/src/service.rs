@@ -14,18 +14,20 @@ use unstuck_core::home::{Homes, is_idle};
 use unstuck_core::id::RunId;
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::run::Run;
+use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
-use unstuck_engine::flows::Flows;
+use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::runtime::Handle;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::Reader;
 
+use crate::flows::flows_for_reading;
 use crate::{
     bulk, change_policies, change_run, errors, explain, family, history, list, logs, owner, policies,
     run_name, show, status, try_policies,
 };
 
 /// Where questions about runs are answered.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Service {
     /// The home of the run that this process executes, if it executes one.
     pub home: Option<Arc<str>>,
@@ -35,6 +37,15 @@ pub struct Service {
     pub option: String,
     /// Another process has the store open and does not answer: this is what the file says.
     pub silent: Option<SilentOwner>,
+    /// Flows compiled for those who read.
+    pub flows: ReadFlows,
+}
+
+impl Default for Service {
+    fn default() -> Service {
+        let flows = flows_for_reading();
+        Service { home: None, run: None, option: String::new(), silent: None, flows }
+    }
 }
 
 /// A process that has the store open and does not answer.
@@ -75,10 +86,7 @@ impl Service {
     pub fn handle_request(&self, handle: &Handle, request: Request) -> Result<String, ServiceError> {
         match request {
             Request::Query(Query::Trial(of)) => to_json(&try_policies::by_engine(handle, of)?),
-            Request::Query(query) => {
-                let service = self.clone();
-                handle.read(move |store, flows| service.run_query(store, flows, &query))?
-            }
+            Request::Query(query) => self.run_query(handle.reader(), &query),
             Request::Change(change) => change_run::change_run(self, handle, change),
             Request::Policies(request) => change_policies::change_policies(handle, request),
             Request::Bulk(request) => bulk::change_bulk(self, handle, request),
@@ -86,27 +94,23 @@ impl Service {
     }
 
     /// Answers a query from the store alone.
-    pub fn run_query(
-        &self,
-        store: &mut dyn Store,
-        flows: &mut Flows,
-        query: &Query,
-    ) -> Result<String, ServiceError> {
+    pub fn run_query(&self, reader: &dyn Reader, query: &Query) -> Result<String, ServiceError> {
+        let flows = &self.flows;
         catch_panic(|| match query {
             Query::Owner => to_json(&std::process::id()),
-            Query::Executing => to_json(&owner::owner(self, store, flows)?),
+            Query::Executing => to_json(&owner::owner(self, reader, flows)?),
             Query::Key { flow, key, input, on_duplicate } => {
-                to_json(&owner::of_key(self, store, flows, (flow, key), input, *on_duplicate)?)
+                to_json(&owner::of_key(self, reader, (flow, key), input, *on_duplicate)?)
             }
-            Query::Status => to_json(&status::status(self, store, flows)?),
-            Query::Runs(wanted) => to_json(&list::list(self, store, flows, wanted)?),
-            Query::Show { run } => to_json(&show::show(self, store, flows, run)?),
+            Query::Status => to_json(&status::status(self, reader, flows)?),
+            Query::Runs(wanted) => to_json(&list::list(self, reader, flows, wanted)?),
+            Query::Show { run } => to_json(&show::show(self, reader, run)?),
             Query::Explain { run } => {
-                let explained = explain::of_name(self, store, flows, run)?;
+                let explained = explain::of_name(self, reader, run)?;
                 to_json(&explained.document(&self.option))
             }
             Query::ExplainPage { run, columns } => {
-                let explained = explain::of_name(self, store, flows, run)?;
+                let explained = explain::of_name(self, reader, run)?;
                 let page = explained.page(&self.option, columns.unwrap_or(explain::COLUMNS));
                 to_json(&match explained.continue_command() {
                     Some(go_on) => format!("{page}\nTo continue the run:\n  {go_on}\n"),
@@ -114,25 +118,25 @@ impl Service {
                 })
             }
             Query::History { run, after, limit } => {
-                to_json(&history::history(store, flows, run, *after, *limit)?)
+                to_json(&history::history(reader, flows, run, *after, *limit)?)
             }
-            Query::Logs { run, step } => to_json(&logs::logs(self, store, flows, run, step.as_deref())?),
-            Query::Policies => to_json(&policies::list(store)?),
-            Query::Policy { name } => to_json(&policies::show(store, name)?),
-            Query::Kept { names } => to_json(&policies::kept(store, names)?),
+            Query::Logs { run, step } => to_json(&logs::logs(self, reader, flows, run, step.as_deref())?),
+            Query::Policies => to_json(&policies::list(reader)?),
+            Query::Policy { name } => to_json(&policies::show(reader, name)?),
+            Query::Kept { names } => to_json(&policies::kept(reader, names)?),
             Query::Audit { name, before, limit } => {
-                to_json(&policies::audit(store, name.as_deref(), *before, *limit)?)
+                to_json(&policies::audit(reader, name.as_deref(), *before, *limit)?)
             }
-            Query::Trial(of) => to_json(&try_policies::by_store(store, of.clone())?),
-            Query::Errors(wanted) => to_json(&errors::list(store, wanted)?),
-            Query::ErrorGroup { group } => to_json(&errors::show(store, group)?),
-            Query::Names { first, second } => to_json(&run_name::is_run(store, flows, first, second)?),
+            Query::Trial(of) => to_json(&try_policies::by_store(reader, of.clone())?),
+            Query::Errors(wanted) => to_json(&errors::list(reader, wanted)?),
+            Query::ErrorGroup { group } => to_json(&errors::show(reader, group)?),
+            Query::Names { first, second } => to_json(&run_name::is_run(reader, flows, first, second)?),
             Query::Bulks { open_only, after, limit } => {
-                to_json(&bulk::list(store, *open_only, after.as_deref(), *limit)?)
+                to_json(&bulk::list(reader, *open_only, after.as_deref(), *limit)?)
             }
-            Query::Bulk { bulk } => to_json(&bulk::show(self, store, bulk)?),
+            Query::Bulk { bulk } => to_json(&bulk::show(self, reader, bulk)?),
             Query::BulkTargets { bulk, from, limit } => {
-                to_json(&bulk::targets(store, flows, bulk, *from, *limit)?)
+                to_json(&bulk::targets(reader, flows, bulk, *from, *limit)?)
             }
         })
     }
@@ -145,8 +149,8 @@ impl Service {
     /// Returns the command that continues a run which is idle, or which has an idle run below it.
     pub(crate) fn continue_command(
         &self,
-        store: &mut dyn Store,
-        run: &Run,
+        reader: &dyn Reader,
+        run: &RunSummary,
         below: &[Run],
     ) -> Result<Option<String>, ServiceError> {
         // The process that has the store open may execute it.
@@ -154,10 +158,10 @@ impl Service {
             return Ok(None);
         }
         let homes = self.homes();
-        if !below.iter().chain([run]).any(|run| is_idle(run, &homes)) {
+        if !run.is_idle(&homes) && !below.iter().any(|run| is_idle(run, &homes)) {
             return Ok(None);
         }
-        let root = family::root(store, run)?;
+        let root = family::root(reader, run)?;
         Ok(Some(format!("unstuck run --continue {root}{}", self.option)))
     }
 }
@@ -175,11 +179,11 @@ pub(crate) fn to_json(answer: &impl Serialize) -> Result<String, ServiceError> {
 }
 
 /// Loads the text of a payload.
-pub fn payload_of(store: &mut dyn Store, payload: &Payload) -> Json {
+pub fn payload_of(reader: &dyn Reader, payload: &Payload) -> Json {
     match payload {
         Payload::Inline(json) => json.clone(),
         Payload::Stored(id) => {
-            let found = store.payloads(&[*id]).map(|mut found| found.pop().flatten());
+            let found = reader.payloads(&[*id]).map(|mut found| found.pop().flatten());
             match found {
                 Ok(found) => found.unwrap_or_default(),
                 // A text instead of null, which would look like a value.

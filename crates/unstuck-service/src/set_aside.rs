@@ -4,33 +4,35 @@ use std::sync::Arc;
 
 use unstuck_api as api;
 use unstuck_core::explain::{Explanation, PossibleAction, Upcoming};
+use unstuck_core::id::FlowId;
 use unstuck_core::model::run::{Origin, Run};
+use unstuck_core::summary::RunSummary;
 use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::flow_unusable;
-use unstuck_engine::flows::Flows;
+use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::request::EngineError;
-use unstuck_store::contract::{Store, StoreError};
+use unstuck_store::contract::{Reader, StoreError};
 
 use crate::owner::state_phrase;
 
 /// Returns why nothing is decided about a run: the engine has set it aside, or its flow cannot be compiled. Nothing for
 /// a run that has ended.
 pub fn set_aside(
-    store: &mut dyn Store,
-    flows: &mut Flows,
-    run: &Run,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
+    run: &RunSummary,
 ) -> Result<Option<api::SetAside>, StoreError> {
     if run.is_final() {
         return Ok(None);
     }
-    if let Some(aside) = store.set_aside_record(run.id) {
+    if let Some(aside) = reader.set_aside_record(run.id) {
         return Ok(Some(api::SetAside {
             since: Some(aside.since.timestamp()),
             why: aside.why.to_string(),
             next_try: aside.next_try.map(Time::timestamp),
         }));
     }
-    match flows.get(store, run.flow) {
+    match flows.get(reader, run.flow) {
         Ok(_) => Ok(None),
         Err(EngineError::Store(error)) => Err(error),
         Err(error) => {
@@ -40,10 +42,16 @@ pub fn set_aside(
 }
 
 /// Returns the name and version of a run's flow, even if it cannot be compiled.
-pub fn flow_of(store: &mut dyn Store, run: &Run) -> Result<(Arc<str>, Arc<str>), StoreError> {
-    let record = store.flow(run.flow)?;
-    Ok(record
-        .map_or_else(|| (run.flow.to_string().into(), "?".into()), |record| (record.name, record.version)))
+pub fn flow_of(
+    reader: &dyn Reader,
+    flows: &ReadFlows,
+    flow: FlowId,
+) -> Result<(Arc<str>, Arc<str>), StoreError> {
+    if let Ok(flow) = flows.get(reader, flow) {
+        return Ok((flow.name.clone(), flow.version.clone()));
+    }
+    let record = reader.flow(flow)?;
+    Ok(record.map_or_else(|| (flow.to_string().into(), "?".into()), |record| (record.name, record.version)))
 }
 
 /// Builds the explanation of a run whose flow cannot be compiled.
@@ -113,15 +121,15 @@ mod tests {
     use unstuck_engine::engine::{Engine, Settings};
     use unstuck_engine::request::StartRun;
     use unstuck_engine::runtime::Runtime;
-    use unstuck_store::contract::SetAside;
+    use unstuck_store::contract::{FlowRecord, SetAside, Store};
     use unstuck_store::memory::MemoryStore;
 
     use super::*;
     use crate::service::Service;
 
     /// A store with a run that waits, whose flow does not compile any more.
-    fn unusable() -> (MemoryStore, Flows) {
-        let compile = |_: &_| Err("step `w` has no field `wait`".to_owned());
+    fn unusable() -> (MemoryStore, Service) {
+        let compile = |_: &FlowRecord| Err("step `w` has no field `wait`".to_owned());
         let mut engine = Engine::new(MemoryStore::new(), Box::new(compile), Settings::default()).unwrap();
         let file = "flow: nightly\nsteps:\n  - {id: w, wait: 60s}\n";
         for flow in unstuck_flow::load(file, "test.yaml", "", &|_| false).expect("a good file").flows {
@@ -139,19 +147,20 @@ mod tests {
         };
         engine.submit(unstuck_engine::request::Request::Start { ticket: 1, start });
         engine.step(Time(1_800_000_000_000));
-        (engine.into_store(), Flows::new(Box::new(compile)))
+        let flows = ReadFlows::new(Arc::new(compile));
+        (engine.into_store(), Service { flows, ..Service::default() })
     }
 
     #[test]
     fn runs_show_and_explain_say_that_a_run_is_set_aside_and_why() {
-        let (mut store, mut flows) = unusable();
-        let service = Service::default();
+        let (mut store, service) = unusable();
+        let reader = store.reader();
         let wanted = RunsQuery { limit: 9, ..RunsQuery::default() };
-        let page = service.run_query(&mut store, &mut flows, &Query::Runs(wanted)).expect("lists");
+        let page = service.run_query(&*reader, &Query::Runs(wanted)).expect("lists");
         let explain = Query::ExplainPage { run: "@latest".into(), columns: None };
-        let explained = service.run_query(&mut store, &mut flows, &explain).expect("explains");
+        let explained = service.run_query(&*reader, &explain).expect("explains");
         let show = Query::Show { run: "@latest".into() };
-        let shown = service.run_query(&mut store, &mut flows, &show).expect("shows");
+        let shown = service.run_query(&*reader, &show).expect("shows");
         for text in [&page, &explained, &shown] {
             let text = text.replace("\\n", " ");
             let words: Vec<&str> = text.split_whitespace().collect();
@@ -170,11 +179,11 @@ mod tests {
     /// What `explain` offers is done as it is printed: the run is cancelled, then forgotten.
     #[test]
     fn a_run_whose_flow_cannot_be_used_is_cancelled_and_forgotten_as_explain_says() {
-        let (store, _) = unusable();
+        let (store, service) = unusable();
         let compile = |_: &_| Err("step `w` has no field `wait`".to_owned());
         let engine = Engine::new(store, Box::new(compile), Settings::default()).unwrap();
         let runtime = Runtime::start(engine, Vec::new(), None);
-        let (service, handle) = (Service::default(), runtime.handle());
+        let handle = runtime.handle();
         let explain = || Request::Query(Query::ExplainPage { run: "@latest".into(), columns: None });
         let change = |what| {
             let change = RunRequest { run: "@latest".into(), by: "ada".into(), what };
@@ -197,25 +206,25 @@ mod tests {
     #[test]
     fn set_aside_is_in_the_documents_of_runs_show_and_explain_with_since_and_why() {
         let (mut store, _) = unusable();
-        let mut flows = crate::flows::flows_for_reading();
-        let run = store.list(&unstuck_store::contract::RunFilter::default(), None, 1).unwrap().remove(0);
+        let reader = store.reader();
+        let run = reader.list(&unstuck_store::contract::RunFilter::default(), None, 1).unwrap().remove(0);
         let (since, next_try) = (Time(1_800_000_000_000), Some(Time(1_800_000_060_000)));
         let service = Service::default();
-        let mut read = |store: &mut MemoryStore| {
+        let read = || {
             let wanted = Query::Runs(RunsQuery { limit: 9, ..RunsQuery::default() });
             let readings =
                 [wanted, Query::Show { run: "@latest".into() }, Query::Explain { run: "@latest".into() }];
             let [runs, show, explain] = readings.map(|reading| {
-                let text = service.run_query(store, &mut flows, &reading).expect("reads");
+                let text = service.run_query(&*reader, &reading).expect("reads");
                 serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
             });
             [runs["runs"][0].clone(), show["run"].clone(), explain]
         };
-        for document in read(&mut store) {
+        for document in read() {
             assert_eq!(document.get("setAside"), None, "{document}");
         }
         store.set_aside(run.id, SetAside { since, why: "a bug".into(), next_try });
-        for document in read(&mut store) {
+        for document in read() {
             let wanted = serde_json::json!({
                 "since": "2027-01-15T08:00:00.000Z", "why": "a bug", "nextTry": "2027-01-15T08:01:00.000Z",
             });
@@ -226,8 +235,8 @@ mod tests {
     #[test]
     fn a_run_that_the_engine_has_set_aside_says_why_with_its_flow() {
         let (mut store, _) = unusable();
-        let mut flows = crate::flows::flows_for_reading();
-        let run = store.list(&unstuck_store::contract::RunFilter::default(), None, 1).unwrap().remove(0);
+        let reader = store.reader();
+        let run = reader.list(&unstuck_store::contract::RunFilter::default(), None, 1).unwrap().remove(0);
         let why = "processing it failed 3 times (a bug). Please report this".into();
         store.set_aside(run.id, SetAside { since: run.created_at, why, next_try: None });
         let service = Service::default();
@@ -235,8 +244,7 @@ mod tests {
             Query::ExplainPage { run: run.id.to_string(), columns: None },
             Query::Show { run: run.id.to_string() },
         ] {
-            let text =
-                service.run_query(&mut store, &mut flows, &reading).expect("reads").replace("\\n", " ");
+            let text = service.run_query(&*reader, &reading).expect("reads").replace("\\n", " ");
             assert!(text.contains("processing it failed 3 times"), "{text}");
         }
     }

@@ -8,10 +8,12 @@ use unstuck_api::runs::RunView;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Payload;
 use unstuck_core::model::run::{Failing, Phase, RunState};
+use unstuck_core::summary::RunSummary;
 use unstuck_engine::document::{open_error, run_document};
-use unstuck_engine::flows::{Flows, outline};
+use unstuck_engine::flows::outline;
+use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::request::EngineError;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::Reader;
 
 use crate::service::{Service, ServiceError, payload_of};
 use crate::{explain, family, policies, run_name, set_aside};
@@ -20,56 +22,50 @@ use crate::{explain, family, policies, run_name, set_aside};
 const LOOKED_AT: usize = 1_000;
 
 /// Shows a run that is given by name.
-pub(crate) fn show(
-    service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
-    name: &str,
-) -> Result<RunView, ServiceError> {
-    let id = run_name::find_run(store, flows, name)?;
-    let (run, go_on) = with_go_on(service, store, flows, id)?;
+pub(crate) fn show(service: &Service, reader: &dyn Reader, name: &str) -> Result<RunView, ServiceError> {
+    let id = run_name::find_run(reader, &service.flows, name)?;
+    let (run, go_on) = with_go_on(service, reader, id)?;
     Ok(RunView { run, go_on })
 }
 
-/// Builds the document of a run as JSON.
-pub fn document(
-    service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
-    run: RunId,
-) -> Result<Box<RawValue>, ServiceError> {
-    with_go_on(service, store, flows, run).map(|(document, _)| document)
+/// The document of a run, as JSON.
+pub fn document(service: &Service, reader: &dyn Reader, run: RunId) -> Result<Box<RawValue>, ServiceError> {
+    with_go_on(service, reader, run).map(|(document, _)| document)
 }
 
 /// Builds the document of a run, and the command that continues it if it is idle.
 fn with_go_on(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
     run: RunId,
 ) -> Result<(Box<RawValue>, Option<String>), ServiceError> {
-    let (run, history) = explain::stored(store, run)?;
-    let set_aside = set_aside::set_aside(store, flows, &run)?;
-    // For a flow that cannot be compiled, the names of its steps are known, but not its rules.
-    let (flow, history) = match flows.get(store, run.flow) {
+    let flows = &service.flows;
+    let (run, history) = explain::stored(reader, run)?;
+    let set_aside = set_aside::set_aside(reader, flows, &RunSummary::of(&run))?;
+    // Of a flow that cannot be used, the names of the steps are known, and not the rules that anything was decided by.
+    let (flow, history) = match flows.get(reader, run.flow) {
         Ok(flow) => (flow, history),
         Err(EngineError::Store(error)) => return Err(error.into()),
-        Err(_) => (Arc::new(outline(store, &run)?), Vec::new()),
+        Err(_) => (Arc::new(outline(&run, reader.flow(run.flow)?)), Vec::new()),
     };
     // A run in error may have a child that a policy resumes.
     let below = match run.state() {
-        RunState::Error => family::under_way(store, run.clone(), LOOKED_AT)?,
+        RunState::Error => family::under_way(reader, run.clone(), LOOKED_AT)?,
         _ => Vec::new(),
     };
-    let go_on = if set_aside.is_some() { None } else { service.continue_command(store, &run, &below)? };
+    let go_on = if set_aside.is_some() {
+        None
+    } else {
+        service.continue_command(reader, &RunSummary::of(&run), &below)?
+    };
     let mut document =
-        run_document(&run, &flow, &history, &mut |payload: &Payload| payload_of(store, payload));
+        run_document(&run, &flow, &history, &mut |payload: &Payload| payload_of(reader, payload));
     if let (Some(handler), Phase::Failing(failing)) = (&mut document.handler, &run.phase) {
-        handler.error = handler_error(store, flows, failing)?;
+        handler.error = handler_error(reader, flows, failing)?;
     }
     document.set_aside = set_aside;
     if document.next_auto_resume.is_some() {
-        document.policies_paused = policies::paused(store)?;
+        document.policies_paused = policies::paused(reader)?;
     }
     document.idle = go_on.is_some();
     document.go_on.clone_from(&go_on);
@@ -80,11 +76,11 @@ fn with_go_on(
 
 /// Returns the error of a failing run's handler, which the run itself does not know.
 fn handler_error(
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     failing: &Failing,
 ) -> Result<Option<api::Error>, ServiceError> {
     let Some(id) = failing.handler.as_ref().and_then(|handler| handler.run) else { return Ok(None) };
-    let Some(run) = store.run(id)? else { return Ok(None) };
-    Ok(flows.get(store, run.flow).ok().and_then(|flow| open_error(&run, &flow)))
+    let Some(run) = reader.run(id)? else { return Ok(None) };
+    Ok(flows.get(reader, run.flow).ok().and_then(|flow| open_error(&run, &flow)))
 }

@@ -4,15 +4,18 @@
 use std::collections::BTreeMap;
 
 use unstuck_api::status::{NeedsPerson, StatusView, UpcomingView};
+use unstuck_core::decide::unit_name;
+use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
+use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
-use unstuck_engine::flows::Flows;
-use unstuck_store::contract::{Due, RunFilter, Store};
+use unstuck_core::wakeup::wakeups;
+use unstuck_engine::read_flows::ReadFlows;
+use unstuck_store::contract::{Reader, RunFilter};
 
-use crate::list::cause;
 use crate::service::{Service, ServiceError};
-use crate::{family, owner, policies, set_aside};
+use crate::{owner, policies, set_aside};
 
 /// The age in milliseconds up to which final runs are counted.
 const LATELY: i64 = 24 * 60 * 60 * 1_000;
@@ -21,50 +24,49 @@ const LOOKED_AT: usize = 1_000;
 /// How many of each kind are listed.
 const TOLD: usize = 10;
 /// How many timers are read for what comes next.
-const TIMERS: usize = 100;
+const LOOKED_AT_NEXT: usize = 100;
 
 /// Builds the status of the store.
 pub(crate) fn status(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
 ) -> Result<StatusView, ServiceError> {
     let now = crate::service::now();
     let not_final = RunState::ALL.into_iter().filter(|state| !state.is_final()).collect();
-    let open = store.list(&RunFilter { states: not_final, ..RunFilter::default() }, None, LOOKED_AT + 1)?;
+    let open = reader.list(&RunFilter { states: not_final, ..RunFilter::default() }, None, LOOKED_AT + 1)?;
     let mut status = StatusView {
         at: now.timestamp(),
         needs_person: Vec::new(),
         needs_person_count: 0,
-        executes: if service.home.is_some() { Some(owner::owner(service, store, flows)?) } else { None },
+        executes: if service.home.is_some() { Some(owner::owner(service, reader, flows)?) } else { None },
         idle: Vec::new(),
         idle_count: 0,
         idle_states: BTreeMap::new(),
-        next: comes_next(store, flows)?,
-        policies_paused: policies::paused(store)?,
+        next: comes_next(reader, flows)?,
+        policies_paused: policies::paused(reader)?,
         open: BTreeMap::new(),
         ended: BTreeMap::new(),
         more: open.len() > LOOKED_AT,
     };
     for run in open.iter().take(LOOKED_AT) {
-        if family::needs_a_person(run) {
+        if run.needs_person {
             status.needs_person_count += 1;
             if status.needs_person.len() < TOLD {
-                let line = needs_person(store, run)?;
+                let line = needs_person(reader, flows, run)?;
                 status.needs_person.push(line);
             }
         }
-        // A child is continued with its root.
-        let is_continued =
-            run.origin.parent().is_none() && set_aside::set_aside(store, flows, run)?.is_none();
-        let go_on = if is_continued { service.continue_command(store, run, &[])? } else { None };
+        // A part of a run is continued with the whole.
+        let is_continued = run.parent.is_none() && set_aside::set_aside(reader, flows, run)?.is_none();
+        let go_on = if is_continued { service.continue_command(reader, run, &[])? } else { None };
         if go_on.is_some() {
             status.idle_count += 1;
-            *status.idle_states.entry(run.state().word().to_owned()).or_default() += 1;
+            *status.idle_states.entry(run.state.word().to_owned()).or_default() += 1;
         }
         status.idle.extend(go_on.filter(|_| status.idle.len() < TOLD));
     }
-    for (state, count) in store.count_runs(Time(now.0.saturating_sub(LATELY)))? {
+    for (state, count) in reader.count_runs(Time(now.0.saturating_sub(LATELY)))? {
         let counts = if state.is_final() { &mut status.ended } else { &mut status.open };
         counts.insert(state.word().to_owned(), count);
     }
@@ -72,46 +74,52 @@ pub(crate) fn status(
 }
 
 /// Builds the view of a run that needs an operator.
-fn needs_person(store: &mut dyn Store, run: &Run) -> Result<NeedsPerson, ServiceError> {
+fn needs_person(
+    reader: &dyn Reader,
+    flows: &ReadFlows,
+    run: &RunSummary,
+) -> Result<NeedsPerson, ServiceError> {
     Ok(NeedsPerson {
         run: run.id.to_string(),
-        flow: set_aside::flow_of(store, run)?.0.to_string(),
+        flow: set_aside::flow_of(reader, flows, run.flow)?.0.to_string(),
         key: run.key.as_deref().map(str::to_owned),
-        state: run.state().word().to_owned(),
+        state: run.state.word().to_owned(),
         since: run.updated_at.timestamp(),
-        cause: cause(run),
+        cause: run.cause.as_deref().map(str::to_owned),
     })
 }
 
 /// Lists the next timers that advance a run; limits of attempts under way are left out.
-fn comes_next(store: &mut dyn Store, flows: &mut Flows) -> Result<Vec<UpcomingView>, ServiceError> {
+fn comes_next(reader: &dyn Reader, flows: &ReadFlows) -> Result<Vec<UpcomingView>, ServiceError> {
+    let is_paused = reader.policies()?.1.paused().is_some();
     let mut next = Vec::new();
-    let is_paused = store.policy_switch()?.paused().is_some();
-    for due in store.timers(None, TIMERS)? {
-        if next.len() == TOLD {
-            break;
-        }
-        let Some(run) = store.run(due.run)? else { continue };
-        let Ok(flow) = flows.get(store, run.flow) else { continue };
-        let name = |unit: UnitRef| match unit.item {
-            Some(item) => format!("`{}[{item}]`", flow.step(unit.step).id),
-            None => format!("`{}`", flow.step(unit.step).id),
-        };
-        if let Some(what) = what(&run, &due, is_paused, &name) {
-            let at = due.due.timestamp();
-            next.push(UpcomingView {
-                at,
-                run: run.id.to_string(),
-                what: format!("{what} (flow `{}`)", flow.name),
-            });
+    for (_, run) in reader.upcoming(LOOKED_AT_NEXT)? {
+        let Some(run) = reader.run(run)? else { continue };
+        let Ok(flow) = flows.get(reader, run.flow) else { continue };
+        let name = |unit: UnitRef| format!("`{}`", unit_name(&flow, unit));
+        for (unit, wakeup) in wakeups(&run, &flow) {
+            let due = wakeup.due.and_then(|due| Some((due, what(&run, unit, is_paused, &name)?)));
+            next.extend(due.map(|(due, what)| (due, run.id, format!("{what} (flow `{}`)", flow.name))));
         }
     }
-    Ok(next)
+    next.sort_unstable();
+    next.truncate(TOLD);
+    let view = |(due, run, what): (Time, RunId, String)| UpcomingView {
+        at: due.timestamp(),
+        run: run.to_string(),
+        what,
+    };
+    Ok(next.into_iter().map(view).collect())
 }
 
 /// Describes what a timer does; nothing for a limit.
-fn what(run: &Run, due: &Due, is_paused: bool, name: &dyn Fn(UnitRef) -> String) -> Option<String> {
-    let Some(unit) = due.unit else { return Some("its deadline passes".to_owned()) };
+fn what(
+    run: &Run,
+    unit: Option<UnitRef>,
+    is_paused: bool,
+    name: &dyn Fn(UnitRef) -> String,
+) -> Option<String> {
+    let Some(unit) = unit else { return Some("its deadline passes".to_owned()) };
     let step = name(unit);
     match &run.unit(unit)?.state {
         UnitState::Error { resume: Some(resume), .. } => {

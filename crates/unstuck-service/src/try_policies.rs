@@ -7,7 +7,7 @@ use unstuck_core::policy::TrialHit;
 use unstuck_engine::document::policies_paused;
 use unstuck_engine::runtime::Handle;
 use unstuck_engine::trials::{self, ErrorSource, StoreErrors, TrialErrors, TrialRequest, try_policies};
-use unstuck_store::contract::Store;
+use unstuck_store::contract::Reader;
 
 use crate::change_policies::drafts_of;
 use crate::convert;
@@ -19,10 +19,10 @@ pub(crate) fn by_engine(mut handle: &Handle, of: TrialQuery) -> Result<TrialsVie
 }
 
 /// Tries policies on a store that no other process has.
-pub(crate) fn by_store(store: &mut dyn Store, of: TrialQuery) -> Result<TrialsView, ServiceError> {
-    // The clock must not be behind the last recorded time.
-    let now = store.last_time()?.map_or_else(crate::service::now, |last| last.max(crate::service::now()));
-    on(&mut StoreErrors { store, now }, of)
+pub(crate) fn by_store(reader: &dyn Reader, of: TrialQuery) -> Result<TrialsView, ServiceError> {
+    // No clock goes below the last thing that is kept.
+    let now = reader.last_time()?.map_or_else(crate::service::now, |last| last.max(crate::service::now()));
+    on(&mut StoreErrors { reader, now }, of)
 }
 
 /// Tries policies on the errors of a source.

@@ -87,6 +87,10 @@ fn copy_into(connection: &Connection, path: &Path) -> Result<(), StoreError> {
         // A copy of what is damaged would be found when it is needed, and be of no use then.
         checksum::verify_all(&copy).and_then(|()| load(&copy).map(|_| ())).map_err(no_copy)?;
     }
+    if is_current(&copy)? {
+        // What is only a cache is made again where it is needed, and whatever is wrong with it stays behind.
+        copy.execute("DELETE FROM run_snapshot", []).map_err(store_error)?;
+    }
     let epoch = meta::meta(&copy, "epoch")?.unwrap_or(1) + 1;
     let sql = "INSERT INTO meta (name, value) VALUES ('epoch', ?1)
         ON CONFLICT (name) DO UPDATE SET value = excluded.value";

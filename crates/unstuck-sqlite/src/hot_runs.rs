@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use unstuck_core::decide::LeaseMove;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Run;
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::wakeup::Wakeup;
 use unstuck_store::invariants::RunPosition;
 
 /// The runs in memory.
@@ -33,9 +36,35 @@ pub(crate) struct HotRun {
     pub(crate) has_wakes: bool,
     /// Whether there are rows of its leases.
     pub(crate) has_leases: bool,
+    /// The number of the event up to which its state is kept in the file; 0 if it is not.
+    pub(crate) snapshot_seq: u64,
+    /// The places whose wakeups the rows lack, where all others are in them; `None` where nobody knows which.
+    pub(crate) unsaved: Option<Box<FxHashSet<Option<UnitRef>>>>,
 }
 
 impl HotRun {
+    /// Its row in the file has all of it: of one with many units it is noted from now on which of its wakeups change.
+    pub(crate) fn note_changes(&mut self, has_many_units: bool) {
+        self.unsaved = has_many_units.then(Box::default);
+    }
+
+    /// These wakeups and leases of it have changed, or `all` may have.
+    pub(crate) fn note_wakeups(
+        &mut self,
+        wakeups: &[(Option<UnitRef>, Wakeup)],
+        leases: &[LeaseMove],
+        all: bool,
+    ) {
+        match &mut self.unsaved {
+            Some(_) if all => self.unsaved = None,
+            Some(unsaved) => {
+                unsaved.extend(wakeups.iter().map(|(place, _)| *place));
+                unsaved.extend(leases.iter().map(|lease| Some(lease.unit)));
+            }
+            None => {}
+        }
+    }
+
     /// The number of its last event.
     fn seq(&self) -> u64 {
         match &self.run {
@@ -93,6 +122,8 @@ impl HotRuns {
                     behind_since: None,
                     has_wakes: false,
                     has_leases: false,
+                    snapshot_seq: 0,
+                    unsaved: None,
                 });
             }
         }
@@ -166,8 +197,16 @@ mod tests {
             for id in 1..=3 {
                 let run = Residency::Out(RunPosition { seq, generation: 1, is_final: false });
                 let flow = Arc::from("f");
-                let entry =
-                    HotRun { run, flow, head: seq, behind_since: None, has_wakes: false, has_leases: false };
+                let entry = HotRun {
+                    run,
+                    flow,
+                    head: seq,
+                    behind_since: None,
+                    has_wakes: false,
+                    has_leases: false,
+                    snapshot_seq: 0,
+                    unsaved: None,
+                };
                 hot.insert(RunId(id), entry);
                 hot.mark_recent(RunId(id), seq);
             }

@@ -17,6 +17,7 @@ use crate::table::event;
 use crate::table::flow;
 use crate::table::meta;
 use crate::table::number;
+use crate::table::run_snapshot;
 use crate::table::unsigned;
 use crate::verify;
 
@@ -56,7 +57,7 @@ pub fn info(directory: &Path) -> Result<Info, StoreError> {
     let schema =
         transaction.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(store_error)?;
     let mut flows: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
-    for flow in flow::flows(&transaction)? {
+    for flow in flow::all(&transaction)? {
         flows.entry(flow.name).or_default().push(flow.version);
     }
     let tail = tail(&transaction)?;
@@ -123,7 +124,7 @@ fn runs(connection: &Connection, tail: &BTreeMap<RunId, u64>) -> Result<BTreeMap
                 *count = count.saturating_sub(1);
             }
         }
-        *counts.entry(event::run_at(connection, *run, *head)?.state()).or_default() += 1;
+        *counts.entry(run_snapshot::run_at(connection, *run, *head)?.run.state()).or_default() += 1;
     }
     counts.retain(|_, count| *count > 0);
     Ok(counts)

@@ -10,6 +10,7 @@
 //! what is in memory may never have been durable. After it is opened again, all that was acknowledged is there.
 
 mod access;
+mod batch;
 mod checksum;
 mod copy;
 mod error;
@@ -19,9 +20,12 @@ mod list_runs;
 mod log_entry;
 mod open;
 mod options;
+mod overlay;
 mod payload_owner;
 mod pending_transaction;
 mod read_only;
+mod read_pool;
+mod reader;
 mod recent_ids;
 mod reserve;
 mod row_kind;
@@ -44,6 +48,7 @@ pub use access::{check_access, is_writable};
 pub use copy::copy;
 pub use info::{Info, has_store, info};
 pub use options::{Disk, MemoryLimits, Options, RawFile, WriteMode};
+pub use reader::SqliteReader;
 pub use reserve::release_reserve;
 pub use row_kind::StoredKind;
 pub use store::SqliteStore;

@@ -5,21 +5,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
-use unstuck_core::id::RunId;
+use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::run::{Attention, Run, RunState};
+use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{RunFilter, Store, StoreError};
 
 use crate::error::store_error;
 use crate::hot_runs::Residency;
 use crate::info;
+use crate::overlay::{FreshRun, FreshRuns};
 use crate::stage::conflict;
 use crate::store::SqliteStore;
 use crate::table::error::Query;
 use crate::table::event;
+use crate::table::flow;
 use crate::table::number;
 use crate::table::run;
 use crate::table::run::RunRow;
+use crate::table::run_key;
+use crate::table::run_snapshot;
 use crate::table::unsigned;
 
 /// As it stands in the partial indexes, letter by letter: else they are not used.
@@ -46,7 +51,7 @@ impl SqliteStore {
             last = page.last().map(|row| row.id);
             let is_end = page.len() < limit;
             for row in page.into_iter().filter(|row| self.state.hot.get(row.id).is_none()) {
-                let run = event::run_at(&self.reader, row.id, row.head)?;
+                let run = run_snapshot::run_at(&self.reader, row.id, row.head)?.run;
                 // A row does not say all of it.
                 if cold.len() < limit && filter.matches(&run, &row.flow) {
                     cold.push(run);
@@ -124,28 +129,152 @@ impl SqliteStore {
                 *counts.entry(run.state()).or_default() += 1;
             }
         }
-        // Each by its own index: what is open however old it is, and what has ended since then.
-        let open =
-            format!("SELECT id, state FROM run INDEXED BY run_open WHERE {IS_OPEN} AND parent IS NULL");
-        let ended = format!("SELECT id, state FROM run WHERE id >= ? AND NOT ({IS_OPEN}) AND parent IS NULL");
-        for (sql, from) in [(open, None), (ended, Some(first))] {
-            let mut query = Query::new(&sql);
-            if let Some(from) = from {
-                query.add("", [number(from.0)?.into()]);
-            }
-            let found = query.rows(&self.reader, |row| {
-                let id = RunId(unsigned(row.get(0).map_err(store_error)?));
-                let word = row.get_ref(1).map_err(store_error)?;
-                Ok((id, info::state(word.as_str().unwrap_or_default())?))
-            })?;
-            for (id, state) in found {
-                if self.state.hot.get(id).is_none() {
-                    *counts.entry(state).or_default() += 1;
-                }
-            }
-        }
+        count_rows(&self.reader, first, |id| self.state.hot.get(id).is_none(), &mut counts)?;
         Ok(counts)
     }
+}
+
+/// Runs that fit, newest first, as readers see them: what is fresh was told before the file was read.
+pub(crate) fn summaries(
+    connection: &Connection,
+    fresh: &FreshRuns,
+    filter: &RunFilter,
+    before: Option<RunId>,
+    limit: usize,
+) -> Result<Vec<RunSummary>, StoreError> {
+    let is_before = |id: RunId| before.is_none_or(|before| id < before);
+    if let Some(key) = &filter.key {
+        let mut ids = Vec::new();
+        for flow in flow::names(connection)? {
+            ids.extend(run_key::run_of_key(connection, &flow, key)?.filter(|id| is_before(*id)));
+        }
+        return first_of(connection, fresh, filter, ids, limit);
+    }
+    let fits = |(id, run): &(RunId, &FreshRun)| is_before(*id) && filter.accepts(&run.filtered(*id));
+    let ids = fresh.iter().filter(fits).map(|(id, _)| id).collect();
+    let mut found = first_of(connection, fresh, filter, ids, limit)?;
+    let versions = version_names(connection, filter)?;
+    let (mut cold, mut last) = (0, before);
+    while cold < limit {
+        let page = rows_of(connection, filter, &versions, last, limit)?;
+        last = page.last().map(|row| row.id);
+        let is_end = page.len() < limit;
+        for row in page.into_iter().filter(|row| fresh.get(row.id).is_none()) {
+            let run = run_snapshot::run_at(connection, row.id, row.head)?.run;
+            // A row does not say all of it.
+            if cold < limit && filter.matches(&run, &row.flow) {
+                cold += 1;
+                found.push(RunSummary::of(&run));
+            }
+        }
+        if is_end {
+            break;
+        }
+    }
+    found.sort_unstable_by_key(|run| Reverse(run.id));
+    found.truncate(limit);
+    Ok(found)
+}
+
+/// The newest of these runs that fit.
+fn first_of(
+    connection: &Connection,
+    fresh: &FreshRuns,
+    filter: &RunFilter,
+    mut ids: Vec<RunId>,
+    limit: usize,
+) -> Result<Vec<RunSummary>, StoreError> {
+    ids.sort_unstable_by_key(|id| Reverse(*id));
+    let mut found = Vec::new();
+    for id in ids {
+        if found.len() >= limit {
+            break;
+        }
+        if !has_error(connection, filter, id)? {
+            continue;
+        }
+        let told = fresh.get(id);
+        let (head, flow) = match (run::run_row(connection, id)?, told) {
+            // It may have gone on since it was told.
+            (Some(row), told) => (told.map(|run| run.head).max(Some(row.head)), row.flow),
+            (None, Some(told)) => (if_there(connection, Some(told.head))?, told.flow.clone()),
+            (None, None) => continue,
+        };
+        let Some(head) = head else { continue };
+        let run = run_snapshot::run_at(connection, id, head)?.run;
+        if filter.matches(&run, &flow) {
+            found.push(RunSummary::of(&run));
+        }
+    }
+    Ok(found)
+}
+
+/// This position, unless the run that it was told of has been forgotten since.
+pub(crate) fn if_there(connection: &Connection, head: Option<u64>) -> Result<Option<u64>, StoreError> {
+    match head {
+        Some(head) => Ok(event::is_there(connection, head)?.then_some(head)),
+        None => Ok(None),
+    }
+}
+
+/// The names of the flows whose versions are asked for.
+fn version_names(connection: &Connection, filter: &RunFilter) -> Result<BTreeSet<String>, StoreError> {
+    let mut names = BTreeSet::new();
+    for id in filter.versions.iter().flatten() {
+        let found = flow::flows(connection, FlowId(id.0.saturating_sub(1)), 1)?.pop();
+        names.extend(found.filter(|flow| flow.id == *id).map(|flow| flow.name.to_string()));
+    }
+    Ok(names)
+}
+
+/// How many root runs are in each state, as readers see them; of the final ones those since a time.
+pub(crate) fn count_roots(
+    connection: &Connection,
+    fresh: &FreshRuns,
+    since: Time,
+) -> Result<BTreeMap<RunState, u64>, StoreError> {
+    let mut counts = BTreeMap::new();
+    let first = RunId::first_at(since);
+    for (id, told) in fresh.iter() {
+        let (is_there, state) = match run::row_state(connection, id)? {
+            // It may have gone on since it was told.
+            Some((head, state)) if head > told.head => (true, state),
+            Some(_) => (true, told.state),
+            None => (event::is_there(connection, told.head)?, told.state),
+        };
+        if is_there && told.parent.is_none() && (!state.is_final() || id >= first) {
+            *counts.entry(state).or_default() += 1;
+        }
+    }
+    count_rows(connection, first, |id| fresh.get(id).is_none(), &mut counts)?;
+    Ok(counts)
+}
+
+/// Counts the rows of root runs that are wanted: what is open however old it is, and what has ended since then, each by
+/// its own index.
+fn count_rows(
+    connection: &Connection,
+    first: RunId,
+    is_wanted: impl Fn(RunId) -> bool,
+    counts: &mut BTreeMap<RunState, u64>,
+) -> Result<(), StoreError> {
+    let open = format!("SELECT id, state FROM run INDEXED BY run_open WHERE {IS_OPEN} AND parent IS NULL");
+    let ended = format!("SELECT id, state FROM run WHERE id >= ? AND NOT ({IS_OPEN}) AND parent IS NULL");
+    for (sql, from) in [(open, None), (ended, Some(first))] {
+        let mut query = Query::new(&sql);
+        if let Some(from) = from {
+            query.add("", [number(from.0)?.into()]);
+        }
+        let found = query.rows(connection, |row| {
+            let id = RunId(unsigned(row.get(0).map_err(store_error)?));
+            let word = row.get_ref(1).map_err(store_error)?;
+            Ok((id, info::state(word.as_str().unwrap_or_default())?))
+        })?;
+        for (_, state) in found.into_iter().filter(|(id, _)| is_wanted(*id)) {
+            *counts.entry(state).or_default() += 1;
+        }
+    }
+    Ok(())
 }
 
 /// Runs that have a row and may fit, newest first, before an id.

@@ -3,6 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::io::{self, ErrorKind};
 use std::path::Path;
+use std::sync::Arc;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -16,7 +17,10 @@ use crate::error::{at, broken, folder_error, store_error};
 use crate::hot_runs::{HotRun, Residency};
 use crate::log_entry::{LogEntry, StoredWakeup};
 use crate::options::Options;
+use crate::overlay::Published;
 use crate::read_only::{self, ReadConnection};
+use crate::read_pool::ReadPool;
+use crate::reader::SqliteReader;
 use crate::reserve;
 use crate::schema::{check_current, check_kind, migrate};
 use crate::state::StoreState;
@@ -28,6 +32,7 @@ use crate::table::meta;
 use crate::table::notice;
 use crate::table::policy;
 use crate::table::run;
+use crate::table::run_snapshot::{self, LoadedRun};
 use crate::table::snapshot;
 use crate::table::unsigned;
 use crate::table::wake;
@@ -64,35 +69,28 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, St
 }
 
 /// Opens a store that nobody has open, for reading alone: nothing in its folder changes.
-pub(crate) fn open_for_reading(directory: &Path) -> Result<SqliteStore, StoreError> {
-    let path = directory.join(DATABASE);
-    let ReadConnection { connection, lock } = read_only::open(directory)?;
-    read_only(directory, &path, connection, lock)
+pub(crate) fn open_for_reading(directory: &Path) -> Result<SqliteReader, StoreError> {
+    read_only(directory, read_only::open(directory)?)
 }
 
 /// Opens a store for reading alone, as it is at this moment, whoever has it open.
-pub(crate) fn open_beside(directory: &Path) -> Result<SqliteStore, StoreError> {
-    let path = directory.join(DATABASE);
-    let ReadConnection { connection, lock } = verify::open_for_reading(directory)?;
+pub(crate) fn open_beside(directory: &Path) -> Result<SqliteReader, StoreError> {
+    let opened = verify::open_for_reading(directory)?;
     // All that is read from now on is of one moment.
-    connection.execute_batch("BEGIN").map_err(store_error)?;
-    read_only(directory, &path, connection, lock)
+    opened.connection.execute_batch("BEGIN").map_err(store_error)?;
+    read_only(directory, opened)
 }
 
-fn read_only(
-    directory: &Path,
-    path: &Path,
-    connection: Connection,
-    lock: Option<Lock>,
-) -> Result<SqliteStore, StoreError> {
+fn read_only(directory: &Path, opened: ReadConnection) -> Result<SqliteReader, StoreError> {
+    let path = directory.join(DATABASE);
+    let ReadConnection { connection, lock } = opened;
     let state =
         check_kind(&connection).and_then(|()| check_current(&connection)).and_then(|()| load(&connection));
-    let opened = (Writer::read_only(), connection, state.map_err(|error| at(path, error))?);
-    let mut store =
-        SqliteStore::with(directory.to_owned(), Options::default(), lock, WriterClaim::default(), opened);
-    // Nothing begins before there is room, and there never is.
-    store.full = true;
-    Ok(store)
+    let state = state.map_err(|error| at(&path, error))?;
+    let published = Published::default();
+    published.publish([state.fresh_runs()]);
+    let pool = Arc::new(ReadPool::of_connection(connection, lock));
+    Ok(SqliteReader { published: Arc::new(published), pool })
 }
 
 fn connect_both(
@@ -189,7 +187,7 @@ fn make_folder(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn connect(path: &Path, options: &Options) -> Result<Connection, StoreError> {
+pub(crate) fn connect(path: &Path, options: &Options) -> Result<Connection, StoreError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = match &options.disk {
@@ -233,7 +231,7 @@ fn set_mode(connection: &Connection) -> Result<String, rusqlite::Error> {
 pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
     let _snapshot = snapshot(connection)?;
     let mut state = StoreState::default();
-    for flow in flow::flows(connection)? {
+    for flow in flow::all(connection)? {
         state.flows.restore(flow);
     }
     state.policies = policy::all(connection)?;
@@ -268,6 +266,7 @@ pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
     })?;
     tracing::debug!(events, "log replayed");
     for (run, lease, planned) in lease::leases(connection)? {
+        state.leased.insert(run);
         if state.hot.get(run).is_none() {
             unpark(&mut state, connection, run)?;
         }
@@ -279,36 +278,39 @@ pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
     Ok(state)
 }
 
-/// Brings one run into memory from its row.
+/// Brings one run into memory from its row. Of one with more units than `many_units` it is noted which wakeups change.
 pub(crate) fn load_run(
     state: &mut StoreState,
     connection: &Connection,
     run: RunId,
+    many_units: usize,
 ) -> Result<bool, StoreError> {
     let _snapshot = snapshot(connection)?;
     let Some(row) = run::run_row(connection, run)? else { return Ok(false) };
-    let here = event::run_at(connection, run, row.head)?;
-    unpark(state, connection, run)?;
-    let seq = here.seq;
-    let run_at = Residency::Here(Box::new(here));
-    state.hot.insert(
-        run,
-        HotRun {
-            run: run_at,
-            flow: row.flow,
-            head: row.head,
-            behind_since: None,
-            has_wakes: true,
-            has_leases: true,
-        },
-    );
+    let LoadedRun { run: here, snapshot_seq } = run_snapshot::run_at(connection, run, row.head)?;
+    let has_wakes = unpark(state, connection, run)?;
+    let (seq, has_many_units) = (here.seq, here.unit_count() > many_units);
+    let mut hot = HotRun {
+        run: Residency::Here(Box::new(here)),
+        flow: row.flow,
+        head: row.head,
+        behind_since: None,
+        has_wakes,
+        has_leases: state.leased.contains(&run),
+        snapshot_seq,
+        unsaved: None,
+    };
+    hot.note_changes(has_many_units);
+    state.hot.insert(run, hot);
     state.hot.mark_recent(run, seq);
     Ok(true)
 }
 
-/// What will wake a parked run is known by run again.
-fn unpark(state: &mut StoreState, connection: &Connection, run: RunId) -> Result<(), StoreError> {
+/// What will wake a parked run is known by run again. Gives whether anything will.
+fn unpark(state: &mut StoreState, connection: &Connection, run: RunId) -> Result<bool, StoreError> {
+    let mut has_wakes = false;
     wake::wakes(connection, Some(run), |wake| {
+        has_wakes = true;
         if let Some(timer) = wake.timer {
             state.timers.unpark(run, wake.unit, timer);
         }
@@ -316,7 +318,8 @@ fn unpark(state: &mut StoreState, connection: &Connection, run: RunId) -> Result
             state.ready.unpark(ready);
         }
         Ok(())
-    })
+    })?;
+    Ok(has_wakes)
 }
 
 /// Applies a record that the row of its run does not cover.
@@ -329,7 +332,7 @@ fn replay(
     record: LogEntry,
 ) -> Result<(), StoreError> {
     if state.hot.get(run).is_none() {
-        load_run(state, connection, run)?;
+        load_run(state, connection, run, usize::MAX)?;
     }
     let head = state.hot.get(run).map_or(0, |hot| hot.head);
     if pos <= head {

@@ -15,6 +15,11 @@ pub struct Options {
     pub room: MemoryLimits,
     /// So many runs park in one stage at most.
     pub max_parked: usize,
+    /// So many events later the state of a run is kept again, or as many as it has units, if those are more; a run whose row
+    /// is written anyway has its state kept after a quarter of that.
+    pub snapshot_events: u64,
+    /// Of a run with more units than this, only the wakeups that have changed are written with its row.
+    pub many_units: usize,
     /// So many stages become one transaction at most, so that a long line does not make the first wait for the last.
     pub max_group: usize,
     /// So many bytes of payloads are kept for those who read them again soon.
@@ -71,6 +76,8 @@ impl Default for Options {
         Options {
             room: MemoryLimits::default(),
             max_parked: 2_000,
+            snapshot_events: 64,
+            many_units: 64,
             max_group: 64,
             payload_bytes: MAX_BYTES,
             checkpoint_pages: 1_000,

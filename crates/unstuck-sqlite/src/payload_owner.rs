@@ -21,7 +21,7 @@ pub(crate) fn payload(connection: &Connection, run: RunId, id: PayloadId) -> Opt
     let head = head(connection, run).ok()??;
     let history = event::history(connection, head, 0).ok()?;
     let Some(Fact::Started(started)) = history.first()?.facts.first() else { return None };
-    let flow = flow::flows(connection).ok()?.into_iter().find(|flow| flow.id == started.flow);
+    let flow = flow::all(connection).ok()?.into_iter().find(|flow| flow.id == started.flow);
     let step = |unit: UnitRef| {
         let place = usize::from(unit.step.0);
         let known = flow.as_ref().and_then(|flow| flow.steps.as_ref()?.get(place).cloned());

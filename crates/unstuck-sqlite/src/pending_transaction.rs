@@ -15,6 +15,7 @@ use unstuck_store::contract::{BulkChange, NoticeId, StageId};
 use unstuck_store::timers::Timer;
 
 use crate::log_entry::{StoredSlot, StoredWakeups};
+use crate::overlay::OverlayChanges;
 use crate::table::error::ErrorChanges;
 
 /// One stage.
@@ -43,6 +44,8 @@ pub(crate) struct PendingTransaction {
     pub(crate) errors: ErrorChanges,
     pub(crate) logs: Vec<LogRecord>,
     pub(crate) bulks: Vec<BulkChange>,
+    /// For readers, once it is durable.
+    pub(crate) fresh: OverlayChanges,
 }
 
 /// One row of the log.
@@ -68,9 +71,20 @@ pub(crate) struct Row {
     pub(crate) rests: Attention,
     /// Whether an executor of this process has an attempt of it.
     pub(crate) is_local: bool,
-    /// Whether there may be older wakeups or leases of it.
-    pub(crate) had_wakes: bool,
+    pub(crate) replaced: ReplacedWakes,
     pub(crate) wakes: Vec<ParkedWake>,
+    /// Its state, if that is kept now.
+    pub(crate) snapshot: Option<String>,
+}
+
+/// Which wakeups and leases of a run that are in the file are not those of its row any more.
+#[derive(Debug)]
+pub(crate) enum ReplacedWakes {
+    /// There are none.
+    None,
+    All,
+    /// Those of these places: step and item.
+    Of(Vec<(i64, i64)>),
 }
 
 /// A wakeup of a run that parks.

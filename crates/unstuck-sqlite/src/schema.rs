@@ -7,7 +7,7 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 7] = [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN];
+const MIGRATIONS: [&str; 8] = [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN, SNAPSHOTS];
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -207,6 +207,18 @@ const OPEN: &str = "
 DROP INDEX run_open;
 CREATE INDEX run_open ON run (id)
     WHERE state <> 'completed' AND state <> 'failed' AND state <> 'cancelled' AND state <> 'superseded';
+";
+
+/// States of runs with long histories.
+const SNAPSHOTS: &str = "
+-- What replaying the history of a run up to the event at `head` gives: never the truth, and made again where it is missing.
+CREATE TABLE run_snapshot (
+    run    INTEGER PRIMARY KEY,
+    head   INTEGER NOT NULL,
+    format INTEGER NOT NULL,
+    body   TEXT NOT NULL,
+    sum    INTEGER NOT NULL
+);
 ";
 
 /// What the file says it is: the letters `Unst`.

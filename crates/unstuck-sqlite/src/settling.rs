@@ -5,6 +5,7 @@ use unstuck_store::contract::{Settled, StoreError};
 use crate::error::broken;
 use crate::hot_runs::Residency;
 use crate::open;
+use crate::overlay::OverlayChanges;
 use crate::store::SqliteStore;
 use crate::writer_loop::keep_log;
 
@@ -12,7 +13,10 @@ impl SqliteStore {
     /// Takes in a report of the writer.
     pub(crate) fn take_settled(&mut self, settled: Settled) {
         match &settled.result {
-            Ok(()) => self.durable = settled.stage.0,
+            Ok(()) => {
+                self.durable = settled.stage.0;
+                self.publish_durable();
+            }
             Err(error) => {
                 self.must_start_over = true;
                 self.full |= matches!(error, StoreError::Full(_));
@@ -24,11 +28,20 @@ impl SqliteStore {
         self.settled.push(settled);
     }
 
+    /// Readers are shown what has become durable, before anybody is told that it has.
+    fn publish_durable(&mut self) {
+        let is_durable = |(stage, _): &(u64, OverlayChanges)| *stage <= self.durable;
+        let count = self.unpublished.iter().take_while(|entry| is_durable(entry)).count();
+        let changes = self.unpublished.drain(..count).map(|(_, changes)| changes);
+        self.readers.published.publish(changes);
+    }
+
     /// It is over: nothing is said any more, for what is in memory may never have been durable, and nothing is synced
     /// again, for a sync that succeeds after one that failed says nothing about what the first one lost.
     pub(crate) fn stop_after_failure(&mut self, error: StoreError) {
         tracing::error!(%error, "the store has stopped");
         keep_log(&self.reader);
+        self.readers.published.stop(&error);
         self.broken.get_or_insert(error);
     }
 
@@ -44,6 +57,7 @@ impl SqliteStore {
 
     /// Waits until everything that was staged has settled: then the file shows what we see. What has failed is gone.
     pub(crate) fn settle_all(&mut self) -> Result<(), StoreError> {
+        self.end_reading();
         while let Some(settled) = self.writer.next_settled(true) {
             self.take_settled(settled);
         }
@@ -58,14 +72,15 @@ impl SqliteStore {
 
     /// A stage has failed: whatever was staged on top of it is reported too, and memory shows what is durable.
     pub(crate) fn reload_after_failure(&mut self) {
+        self.end_reading();
         while let Some(settled) = self.writer.next_settled(true) {
             self.take_settled(settled);
         }
         tracing::debug!("memory is read again from what is durable");
         self.must_start_over = false;
         self.leaving.clear();
-        self.locked.clear();
-        self.in_transaction = false;
+        self.batch = None;
+        self.unpublished.clear();
         if self.broken.is_none() {
             match open::load(&self.reader) {
                 Ok(state) => {

@@ -10,6 +10,7 @@ use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::model::run::{Run, Slot};
 use unstuck_core::model::unit::{AttemptPhase, UnitRef, UnitState};
+use unstuck_core::snapshot::write_snapshot;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Wakeup;
 use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
@@ -19,7 +20,10 @@ use unstuck_store::tally::hits_of;
 use crate::hot_runs::Residency;
 use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups};
 use crate::options::MemoryLimits;
-use crate::pending_transaction::{Entry, MovedLease, ParkedWake, PendingTransaction, Row, unit_columns};
+use crate::overlay::FreshRun;
+use crate::pending_transaction::{
+    Entry, MovedLease, ParkedWake, PendingTransaction, ReplacedWakes, Row, unit_columns,
+};
 use crate::store::SqliteStore;
 use crate::table::bulk;
 use crate::table::payload;
@@ -83,7 +87,7 @@ impl SqliteStore {
                 Some(Residency::Here(_)) | None => return Err(conflict(*id, "was not locked")),
             }
         }
-        if returned == self.locked.len() {
+        if returned == self.batch.as_ref().map_or(0, |batch| batch.locked.len()) {
             return Ok(());
         }
         Err(StoreError::Conflict("a run was locked but is not part of the commit".into()))
@@ -144,8 +148,8 @@ impl SqliteStore {
             self.state.timers.shift(id, shift);
         }
         let mut has_leases = !leases.is_empty();
-        for lease in leases {
-            self.state.timers.move_lease(id, lease);
+        for lease in &leases {
+            self.state.timers.move_lease(id, *lease);
             if let Some(timer) = self.state.timers.get(id, Some(lease.unit)) {
                 let (step, item) = unit_columns(Some(lease.unit));
                 job.leases.push(MovedLease { run: id, step, item, timer });
@@ -175,7 +179,10 @@ impl SqliteStore {
             self.state.keys.put(&flow, key, id, job.stage);
             job.keys.push((flow.clone(), key.clone(), id));
         }
-        let mut prev = self.state.hot.get(id).map_or(0, |hot| hot.head);
+        let mut prev = self.state.hot.get_mut(id).map_or(0, |hot| {
+            hot.note_wakeups(&wakeups, &leases, replaces_all || shift != 0);
+            hot.head
+        });
         let first = self.state.end + 1;
         let last = events.pop();
         for event in events {
@@ -183,22 +190,45 @@ impl SqliteStore {
         }
         let (is_final, seq, has_events) = (run.is_final(), run.seq, last.is_some());
         if let Some(event) = last {
-            let wakes = wakeups.into_iter().map(StoredWakeup::of).collect();
-            let wakes = StoredWakeups { replaces_all, list: wakes, slot: StoredSlot::of(&slot) };
+            let list = wakeups.into_iter().map(StoredWakeup::of).collect();
+            let wakes = StoredWakeups { replaces_all, list, slot: StoredSlot::of(&slot) };
             prev = self.append_event(job, id, prev, event, Some(wakes));
         }
-        self.state.hot.put(id, run, flow, prev);
-        if let Some(hot) = self.state.hot.get_mut(id).filter(|_| has_leases) {
-            hot.has_leases = true;
+        if has_events && !is_final {
+            job.fresh.push((id, Some(FreshRun::of(&run, &flow, prev, self.state.timers.first_of(id)))));
         }
+        self.state.hot.put(id, run, flow, prev);
+        self.state.hot.get_mut(id).filter(|_| has_leases).iter_mut().for_each(|hot| hot.has_leases = true);
         if has_events {
             self.state.hot.mark_row_behind(id, first);
             if is_final {
                 self.park_run(id, job);
             } else {
                 self.state.hot.mark_recent(id, seq);
+                self.keep_state(id, seq, job);
             }
         }
+    }
+
+    /// A busy run whose state was kept long ago has its row written, and its state with it.
+    fn keep_state(&mut self, id: RunId, seq: u64, job: &mut PendingTransaction) {
+        // Most runs end long before.
+        if seq < self.options.snapshot_events {
+            return;
+        }
+        let is_due = self.state.hot.get(id).is_some_and(|hot| match &hot.run {
+            Residency::Here(run) => run.seq - hot.snapshot_seq >= self.snapshot_interval(run),
+            Residency::Out(_) => false,
+        });
+        if is_due {
+            self.write_row(id, job);
+        }
+    }
+
+    /// So many events later the state of a run is kept again: to write it costs as much as it has units, and so does to
+    /// read it.
+    fn snapshot_interval(&self, run: &Run) -> u64 {
+        self.options.snapshot_events.max(run.unit_count() as u64)
     }
 
     /// The clock was set. Downtimes are told by the clock as it is now; and who looks at the lock file is not to find a
@@ -263,16 +293,21 @@ impl SqliteStore {
     }
 
     /// The rows that are furthest behind are written again while the tail of the log is long, and those that have rested
-    /// longest park while there are too many in memory.
+    /// longest park while there are too many in memory. Once there is one too many, some more go with it: their rows are
+    /// neighbours, and a page that is written once for all of them would be written with each of them otherwise.
     pub(crate) fn write_rows_behind(&mut self, job: &mut PendingTransaction) {
         let MemoryLimits { max_runs, max_tail } = self.options.room;
+        let end = self.state.end;
+        let is_long = self.state.hot.furthest_behind().is_some_and(|(pos, _)| end + 1 - pos > max_tail);
+        let tail = if is_long { max_tail - max_tail / 64 } else { max_tail };
+        let are_many = self.state.hot.len() > max_runs + self.leaving.len();
+        let runs = if are_many { max_runs - max_runs / 64 } else { max_runs };
         for _ in 0..self.options.max_parked {
-            let end = self.state.end;
             match self.state.hot.furthest_behind() {
                 // It may be busy, so it stays: to make its state again would cost all of its history.
-                Some((pos, run)) if end + 1 - pos > max_tail => self.write_row(run, job),
+                Some((pos, run)) if end + 1 - pos > tail => self.write_row(run, job),
                 Some(_) | None => {
-                    if self.state.hot.len() <= max_runs + self.leaving.len() {
+                    if self.state.hot.len() <= runs + self.leaving.len() {
                         return;
                     }
                     let Some(run) = self.state.hot.least_recent() else { return };
@@ -290,10 +325,12 @@ impl SqliteStore {
         self.write_row(id, job);
     }
 
-    /// Writes where a run stands and what will wake it.
+    /// Writes where a run stands and what will wake it, and its state, where that pays.
     fn write_row(&mut self, id: RunId, job: &mut PendingTransaction) {
+        let interval = self.options.snapshot_events;
         let Some(hot) = self.state.hot.get_mut(id) else { return };
         let Residency::Here(run) = &hot.run else { return };
+        let units = run.unit_count();
         let mut wakes = Vec::new();
         let mut is_local = false;
         let (timers, ready) = (&self.state.timers, &self.state.ready);
@@ -305,11 +342,15 @@ impl SqliteStore {
                 wakes.push(ParkedWake { step, item, timer, ready });
             }
         };
-        add(None);
-        run.each_unit(|unit, state| {
-            add(Some(unit));
-            is_local |= is_executed_locally(&state.state);
-        });
+        run.each_unit(|_, state| is_local |= is_executed_locally(&state.state));
+        let replaced = if let Some(unsaved) = &hot.unsaved {
+            unsaved.iter().for_each(|unit| add(*unit));
+            ReplacedWakes::Of(unsaved.iter().map(|unit| unit_columns(*unit)).collect())
+        } else {
+            add(None);
+            run.each_unit(|unit, _| add(Some(unit)));
+            if hot.has_wakes || hot.has_leases { ReplacedWakes::All } else { ReplacedWakes::None }
+        };
         let slot = match &run.slot {
             Slot::Unlimited => None,
             Slot::Taken(limit) => Some((StoredSlot::Has(limit.clone()), None)),
@@ -318,6 +359,11 @@ impl SqliteStore {
                 since.map(|since| (StoredSlot::Wants(limit.clone(), run.priority), Some(since)))
             }
         };
+        let seq = run.seq;
+        let is_due = (seq - hot.snapshot_seq) * 4 >= interval.max(units as u64);
+        // What cannot be kept is made again from the history.
+        let snapshot = is_due.then(|| write_snapshot(run)).and_then(Result::ok);
+        let has_snapshot = snapshot.is_some();
         job.rows.push(Row {
             run: id,
             flow: hot.flow.clone(),
@@ -327,12 +373,18 @@ impl SqliteStore {
             slot,
             rests: run.attention(),
             is_local,
-            had_wakes: hot.has_wakes || hot.has_leases,
+            replaced,
             wakes,
+            snapshot,
         });
+        job.fresh.push((id, None));
+        if has_snapshot {
+            hot.snapshot_seq = seq;
+        }
         hot.behind_since = None;
         hot.has_wakes = true;
         hot.has_leases = false;
+        hot.note_changes(units > self.options.many_units);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::id::{FlowId, RunId};
@@ -18,7 +19,8 @@ use unstuck_store::slots::Slots;
 use unstuck_store::timers::Timers;
 
 use crate::error::broken;
-use crate::hot_runs::HotRuns;
+use crate::hot_runs::{HotRuns, Residency};
+use crate::overlay::{FreshRun, OverlayChanges};
 use crate::recent_ids::{RecentKeys, RecentPayloads};
 
 /// All that is in memory and follows from what is durable.
@@ -29,6 +31,8 @@ pub(crate) struct StoreState {
     pub(crate) timers: Timers,
     pub(crate) slots: Slots,
     pub(crate) notices: Notices,
+    /// Runs that had rows of leases when the store was opened: whoever parks leaves none.
+    pub(crate) leased: FxHashSet<RunId>,
     pub(crate) flows: Flows,
     /// The oldest first.
     pub(crate) policies: Vec<Policy>,
@@ -68,6 +72,18 @@ impl StoreState {
             }
         }
         self.slots.set(run, slot, at);
+    }
+
+    /// The runs whose rows are behind.
+    pub(crate) fn fresh_runs(&self) -> OverlayChanges {
+        let behind = self.hot.iter().filter(|(_, hot)| hot.behind_since.is_some());
+        let fresh = behind.filter_map(|(id, hot)| match &hot.run {
+            Residency::Here(run) => {
+                Some((*id, Some(FreshRun::of(run, &hot.flow, hot.head, self.timers.first_of(*id)))))
+            }
+            Residency::Out(_) => None,
+        });
+        fresh.collect()
     }
 
     /// Nothing of this run is offered.

@@ -19,6 +19,8 @@ pub struct Written {
     pub runs: Rows,
     /// What will wake those that have parked.
     pub wakes: Rows,
+    /// States of runs with long histories.
+    pub snapshots: Rows,
 }
 
 /// How many rows, and the bytes of their texts.
@@ -45,8 +47,11 @@ const NUMBERS: u64 = 24;
 impl Written {
     /// The bytes of all its rows, about.
     pub fn bytes(&self) -> u64 {
-        let Written { stages: _, events, payloads, keys, runs, wakes } = self;
-        [events, payloads, keys, runs, wakes].iter().map(|rows| rows.bytes + rows.count * NUMBERS).sum()
+        let Written { stages: _, events, payloads, keys, runs, wakes, snapshots } = self;
+        [events, payloads, keys, runs, wakes, snapshots]
+            .iter()
+            .map(|rows| rows.bytes + rows.count * NUMBERS)
+            .sum()
     }
 }
 

@@ -1,6 +1,7 @@
 //! The store: the contract, kept with a log on disk and what is hot in memory.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -18,40 +19,46 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
-use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
-    AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
-    Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
-    PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
-    Versions,
+    AuditId, BatchId, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Loaded,
+    More, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
+    PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+    Versions, Wants,
 };
-use unstuck_store::invariants::{RunPosition, check_version};
+use unstuck_store::invariants::check_version;
 
+use crate::batch::OpenBatch;
 use crate::hot_runs::Residency;
 use crate::open::{self, Lock};
 use crate::options::Options;
+use crate::overlay::{OverlayChanges, Published};
 use crate::pending_transaction::PendingTransaction;
+use crate::read_pool::ReadPool;
+use crate::reader::SqliteReader;
 use crate::reserve::release_reserve;
 use crate::stage::conflict;
 use crate::state::StoreState;
 use crate::stats::Stats;
+use crate::table;
 use crate::table::attempt_log;
 use crate::table::bulk;
 use crate::table::error;
 use crate::table::event;
 use crate::table::flow;
 use crate::table::meta;
-use crate::table::payload;
 use crate::table::policy;
 use crate::table::run;
+use crate::table::run_snapshot;
 use crate::writer::Writer;
 use crate::writer_claim::WriterClaim;
 
 /// The embedded store: one folder, owned by one process.
 #[derive(Debug)]
 pub struct SqliteStore {
+    /// The first to go: whoever reads is waited for, and whoever comes later is told that it was closed.
+    pub(crate) readers: ReadersOfStore,
     directory: PathBuf,
     pub(crate) options: Options,
     /// When an engine was last alive, as the lock file tells.
@@ -64,13 +71,17 @@ pub struct SqliteStore {
     pub(crate) state: StoreState,
     /// Reports that came in while something else was waited for.
     pub(crate) settled: Vec<Settled>,
-    pub(crate) in_transaction: bool,
-    pub(crate) locked: Vec<RunId>,
+    /// The batch that is under way, and its number.
+    pub(crate) batch: Option<OpenBatch>,
+    pub(crate) last_batch: u64,
+    reading: Reading,
     pub(crate) last_stage: u64,
     /// The last stage that is in the file.
     pub(crate) durable: u64,
     /// Runs that leave memory once their row is in the file: the stage, and their number then.
     pub(crate) leaving: VecDeque<(u64, RunId, u64)>,
+    /// What readers are shown once it is durable, by stage.
+    pub(crate) unpublished: VecDeque<(u64, OverlayChanges)>,
     /// A stage has failed: memory is to be read again from what is durable.
     pub(crate) must_start_over: bool,
     /// There was no room: it is looked for before the next transaction.
@@ -84,6 +95,16 @@ pub struct SqliteStore {
     pub(crate) versions: Versions,
 }
 
+/// What is seen of the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// By each query, what is durable then.
+    EachAlone,
+    /// What was durable at one moment, until something settles or the transaction ends: whoever brings many runs back does
+    /// not read the same pages again for each.
+    OneMoment,
+}
+
 impl SqliteStore {
     /// Opens the store in this folder; it is made if it is not there.
     pub fn open(directory: &Path) -> Result<SqliteStore, StoreError> {
@@ -93,17 +114,6 @@ impl SqliteStore {
     /// Opens the store in this folder, kept in this way.
     pub fn open_with(directory: &Path, options: impl Into<Options>) -> Result<SqliteStore, StoreError> {
         open::open(directory, options.into())
-    }
-
-    /// Opens the store in this folder, which nobody else may have open, for reading alone. Nothing in the folder is
-    /// written, made or removed, so the disk may be full or read-only.
-    pub fn open_for_reading(directory: &Path) -> Result<SqliteStore, StoreError> {
-        open::open_for_reading(directory)
-    }
-
-    /// Opens the store in this folder for reading alone, beside whoever has it open: what is durable at this moment.
-    pub fn open_beside(directory: &Path) -> Result<SqliteStore, StoreError> {
-        open::open_beside(directory)
     }
 
     pub(crate) fn with(
@@ -117,7 +127,12 @@ impl SqliteStore {
         let modified = file.and_then(|file| file.metadata().and_then(|found| found.modified()).ok());
         let since = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         let seen = since.map(|since| Time(i64::try_from(since.as_millis()).unwrap_or(0)));
+        let published = Published::default();
+        published.publish([state.fresh_runs()]);
+        let pool = ReadPool::of_file(directory.join(open::DATABASE), options.clone());
+        let readers = ReadersOfStore(SqliteReader { published: Arc::new(published), pool: Arc::new(pool) });
         SqliteStore {
+            readers,
             directory,
             options,
             seen,
@@ -127,11 +142,13 @@ impl SqliteStore {
             claim,
             state,
             settled: Vec::new(),
-            in_transaction: false,
-            locked: Vec::new(),
+            batch: None,
+            last_batch: 0,
+            reading: Reading::EachAlone,
             last_stage: 0,
             durable: 0,
             leaving: VecDeque::new(),
+            unpublished: VecDeque::new(),
             must_start_over: false,
             full: false,
             broken: None,
@@ -171,20 +188,29 @@ impl SqliteStore {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    fn check_in_transaction(&self) -> Result<(), StoreError> {
-        self.check_usable()?;
-        if self.in_transaction {
-            return Ok(());
-        }
-        Err(StoreError::Conflict("no transaction is open: begin one first".into()))
-    }
-
     /// Nothing is outstanding then, so the writer is idle and nothing else writes.
-    fn check_no_transaction(&mut self, what: &str) -> Result<(), StoreError> {
-        if self.in_transaction {
-            return Err(StoreError::Conflict(format!("a transaction is open: {what} after it")));
+    fn check_no_batch(&mut self, what: &str) -> Result<(), StoreError> {
+        if self.batch.is_some() {
+            return Err(StoreError::Conflict(format!("a batch is under way: {what} after it")));
         }
         self.settle_all()
+    }
+
+    /// All that is read from now on is of one moment, until [`SqliteStore::end_reading`].
+    pub(crate) fn begin_reading(&mut self) -> Result<(), StoreError> {
+        if table::begin_reading(&self.reader)? {
+            self.reading = Reading::OneMoment;
+        }
+        Ok(())
+    }
+
+    /// What is read from now on is what is durable then.
+    pub(crate) fn end_reading(&mut self) {
+        if std::mem::replace(&mut self.reading, Reading::EachAlone) == Reading::OneMoment
+            && let Err(error) = table::end_reading(&self.reader)
+        {
+            self.stop_after_failure(error);
+        }
     }
 
     /// The attempts that executors of any session have.
@@ -193,7 +219,7 @@ impl SqliteStore {
         // Whoever asks is about to do something about them.
         for id in run::local_runs(&self.reader)? {
             if self.state.hot.get(id).is_none() {
-                open::load_run(&mut self.state, &self.reader, id)?;
+                open::load_run(&mut self.state, &self.reader, id, self.options.many_units)?;
             }
         }
         let mut found = Vec::new();
@@ -206,38 +232,36 @@ impl SqliteStore {
     }
 }
 
+/// What a store gives to its readers.
+#[derive(Debug)]
+pub(crate) struct ReadersOfStore(SqliteReader);
+
+impl Deref for ReadersOfStore {
+    type Target = SqliteReader;
+
+    fn deref(&self) -> &SqliteReader {
+        &self.0
+    }
+}
+
+impl Drop for ReadersOfStore {
+    fn drop(&mut self) {
+        self.0.pool.close();
+    }
+}
+
 impl Store for SqliteStore {
-    fn begin(&mut self) -> Result<(), StoreError> {
-        self.check_usable()?;
-        if self.in_transaction {
-            return Err(StoreError::Conflict("a transaction is open already: end it first".into()));
-        }
-        if self.full {
-            self.probe_disk_space()?;
-        }
-        self.in_transaction = true;
-        Ok(())
+    fn ask(&mut self, wants: &Wants) -> Result<BatchId, StoreError> {
+        self.begin_batch(wants)
     }
 
-    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
-        self.check_in_transaction()?;
-        let mut given = Vec::with_capacity(runs.len());
-        for id in runs {
-            if self.state.hot.get(*id).is_none() && !open::load_run(&mut self.state, &self.reader, *id)? {
-                given.push(Locked::Absent);
-                continue;
-            }
-            let Some(hot) = self.state.hot.get_mut(*id) else { continue };
-            let Residency::Here(run) = &hot.run else {
-                return Err(StoreError::Conflict(format!("{id} is locked twice in one transaction")));
-            };
-            let mark = RunPosition { seq: run.seq, generation: run.generation, is_final: run.is_final() };
-            if let Residency::Here(run) = std::mem::replace(&mut hot.run, Residency::Out(mark)) {
-                given.push(Locked::Here(run));
-            }
-            self.locked.push(*id);
-        }
-        Ok(given)
+    fn loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)> {
+        let batch = self.batch.as_mut()?;
+        batch.loaded.take().map(|loaded| (batch.id, Ok(loaded)))
+    }
+
+    fn more(&mut self, batch: BatchId, runs: &[RunId], payloads: &[PayloadId]) -> Result<More, StoreError> {
+        self.load_more(batch, runs, payloads)
     }
 
     fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
@@ -247,28 +271,7 @@ impl Store for SqliteStore {
 
     fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
         self.check_usable()?;
-        let mut found = Vec::with_capacity(ids.len());
-        for id in ids {
-            let json = match self.state.payloads.get(*id) {
-                Some(json) => Some(json.clone()),
-                None => payload::payload(&self.reader, *id)?,
-            };
-            if let Some(json) = &json {
-                self.state.payloads.put(*id, json.clone(), 0);
-            }
-            found.push(json);
-        }
-        Ok(found)
-    }
-
-    fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError> {
-        self.check_in_transaction()?;
-        Ok(self.state.ready.pick(offers, limit))
-    }
-
-    fn highest_waiting_priority(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
-        self.check_usable()?;
-        Ok(self.state.ready.highest_waiting(queues))
+        ids.iter().map(|id| self.payload(*id)).collect()
     }
 
     fn admissible_runs(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
@@ -311,18 +314,15 @@ impl Store for SqliteStore {
         Ok(self.state.notices.first(limit))
     }
 
-    fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError> {
-        self.check_usable()?;
-        Ok(self.state.notices.has_any_about(runs))
-    }
-
     fn set_aside(&mut self, run: RunId, aside: SetAside) {
         self.state.set_aside(run);
+        self.readers.published.set_aside(run, Some(aside.clone()));
         self.aside.insert(run, aside);
     }
 
     fn release(&mut self, run: RunId) {
         self.aside.remove(&run);
+        self.readers.published.set_aside(run, None);
         self.state.release(run);
     }
 
@@ -330,17 +330,15 @@ impl Store for SqliteStore {
         self.aside.get(&run).cloned()
     }
 
-    fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
-        self.check_in_transaction()?;
-        if let Err(error) = self.check_stage(&stage) {
-            self.rollback();
+    fn stage(&mut self, batch: BatchId, stage: Stage) -> Result<StageId, StoreError> {
+        if let Err(error) = self.check_batch(batch).and_then(|()| self.check_stage(&stage)) {
+            self.rollback(batch);
             return Err(error);
         }
         self.last_stage += 1;
         let mut job =
             PendingTransaction { stage: self.last_stage, at: stage.at, ..PendingTransaction::default() };
-        self.locked.clear();
-        self.in_transaction = false;
+        self.batch = None;
         self.record_errors(stage.errors, &mut job);
         job.errors.examined = stage.backfilled;
         job.bulks = stage.bulks;
@@ -366,6 +364,7 @@ impl Store for SqliteStore {
         for id in stage.forgotten {
             let head = self.state.hot.get(id).map_or(0, |hot| hot.head);
             self.state.forget(id);
+            job.fresh.push((id, None));
             job.forgotten.push((id, head));
         }
         if let Some(clock) = stage.clock {
@@ -383,6 +382,8 @@ impl Store for SqliteStore {
         job.last_id = self.state.last_id;
         job.flushed = self.state.hot.covered_position(self.state.end);
         let forgets = !job.forgotten.is_empty();
+        self.end_reading();
+        self.unpublished.push_back((job.stage, std::mem::take(&mut job.fresh)));
         self.writer.write(job);
         if forgets {
             // The file would show what is forgotten until it is written; if that fails, `settle` tells.
@@ -392,47 +393,17 @@ impl Store for SqliteStore {
         Ok(StageId(self.last_stage))
     }
 
-    fn abandon(&mut self, locked: Vec<Run>) {
-        for run in locked {
-            if let Some(hot) = self.state.hot.get_mut(run.id)
-                && matches!(hot.run, Residency::Out(mark) if mark.seq == run.seq)
-            {
-                hot.run = Residency::Here(Box::new(run));
-            }
-        }
-        self.rollback();
+    fn abandon(&mut self, batch: BatchId, unchanged: Vec<Run>) {
+        self.give_back(unchanged);
+        self.end_batch(batch);
     }
 
-    fn rollback(&mut self) {
-        if !std::mem::take(&mut self.in_transaction) {
-            return;
-        }
-        self.state.ready.put_back();
-        let out: Vec<RunId> = std::mem::take(&mut self.locked)
-            .into_iter()
-            .filter(|id| self.state.hot.get(*id).is_some_and(|hot| matches!(hot.run, Residency::Out(_))))
-            .collect();
-        if out.is_empty() {
-            return;
-        }
-        // What is out was changed and is gone: it is read again, once the file has all of its history.
-        if self.settle_all().is_err() {
-            return;
-        }
-        for id in out {
-            // After a failure all of memory was read again.
-            let Some(hot) = self.state.hot.get_mut(id) else { continue };
-            if matches!(hot.run, Residency::Here(_)) {
-                continue;
-            }
-            match event::run_at(&self.reader, id, hot.head) {
-                Ok(run) => hot.run = Residency::Here(Box::new(run)),
-                Err(error) => self.stop_after_failure(error),
-            }
-        }
+    fn rollback(&mut self, batch: BatchId) {
+        self.end_batch(batch);
     }
 
     fn settle(&mut self, wait: bool) -> Vec<Settled> {
+        self.end_reading();
         while let Some(settled) = self.writer.next_settled(wait && self.settled.is_empty()) {
             self.take_settled(settled);
         }
@@ -475,11 +446,6 @@ impl Store for SqliteStore {
         }
         let session = |(incarnation, attempts)| EndedSession { incarnation, is_on_this_host: true, attempts };
         Ok(of_session.into_iter().map(session).collect())
-    }
-
-    /// There is no other server.
-    fn interrupts(&mut self) -> Result<Vec<Interrupt>, StoreError> {
-        Ok(Vec::new())
     }
 
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
@@ -530,13 +496,17 @@ impl Store for SqliteStore {
         Ok(self.state.last_id)
     }
 
+    fn reader(&mut self) -> Arc<dyn Reader> {
+        Arc::new(self.readers.0.clone())
+    }
+
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError> {
         self.check_usable()?;
         match self.state.hot.get(run).map(|hot| &hot.run) {
             Some(Residency::Here(run)) => Ok(Some((**run).clone())),
             Some(Residency::Out(_)) => Err(conflict(run, "is locked")),
             None => match run::run_row(&self.reader, run)? {
-                Some(row) => event::run_at(&self.reader, run, row.head).map(Some),
+                Some(row) => Ok(Some(run_snapshot::run_at(&self.reader, run, row.head)?.run)),
                 None => Ok(None),
             },
         }
@@ -563,7 +533,10 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Run>, StoreError> {
         self.settle_all()?;
-        self.list_runs(filter, before, limit)
+        self.begin_reading()?;
+        let found = self.list_runs(filter, before, limit);
+        self.end_reading();
+        found
     }
 
     fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
@@ -609,7 +582,7 @@ impl Store for SqliteStore {
     }
 
     fn put_policies(&mut self, change: PolicyChange, made_on: u64) -> Result<(), StoreError> {
-        self.check_no_transaction("policies change")?;
+        self.check_no_batch("policies change")?;
         check_version(made_on, self.versions.policies)?;
         let written = policy::put(&mut self.reader, &self.claim, &change);
         self.check_written(written)?;
@@ -670,13 +643,13 @@ impl Store for SqliteStore {
     }
 
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
-        self.check_no_transaction("targets are put")?;
+        self.check_no_batch("targets are put")?;
         let written = bulk::put_targets(&mut self.reader, &self.claim, bulk, &targets);
         self.check_written(written)
     }
 
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
-        self.check_no_transaction("a bulk action begins")?;
+        self.check_no_batch("a bulk action begins")?;
         let last_id = self.state.last_id.max(bulk.id.0);
         let written = bulk::put(&mut self.reader, &self.claim, &bulk, last_id);
         self.check_written(written)?;

@@ -12,12 +12,29 @@ pub(crate) mod payload;
 pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod run_key;
+pub(crate) mod run_snapshot;
 pub(crate) mod wake;
 
 use rusqlite::{Connection, Transaction};
 use unstuck_store::contract::StoreError;
 
 use crate::error::{broken, store_error};
+
+/// All that is read until [`end_reading`] is of one moment, and pages that were read once are not read again. Gives whether
+/// it has begun: it has not where that is so already.
+pub(crate) fn begin_reading(connection: &Connection) -> Result<bool, StoreError> {
+    let begins = connection.is_autocommit();
+    if begins {
+        connection.prepare_cached("BEGIN").and_then(|mut begin| begin.execute([])).map_err(store_error)?;
+    }
+    Ok(begins)
+}
+
+/// Ends what [`begin_reading`] has begun.
+pub(crate) fn end_reading(connection: &Connection) -> Result<(), StoreError> {
+    connection.prepare_cached("COMMIT").and_then(|mut end| end.execute([])).map_err(store_error)?;
+    Ok(())
+}
 
 /// While this is kept, all that is read is of one moment, and SQLite takes and gives back its locks once and not with every
 /// query. `None` where that is so already.

@@ -16,6 +16,7 @@ mod by_run;
 mod chain;
 mod errors;
 mod file;
+mod kept_state;
 mod logs;
 mod payloads;
 mod positions;

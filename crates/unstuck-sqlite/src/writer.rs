@@ -1,6 +1,6 @@
 //! The writer as the store sees it, and how stages become rows.
 
-use crate::table::{event, lease, meta, notice, number, payload, prepare, run, run_key};
+use crate::table::{event, lease, meta, notice, number, payload, prepare, run, run_key, run_snapshot};
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
@@ -64,12 +64,6 @@ impl Writer {
             }
         };
         Ok(Writer { work, outstanding: 0, watch, clock: None })
-    }
-
-    /// For a store that is only read.
-    pub(crate) fn read_only() -> Writer {
-        let work = WriterTask::Elsewhere { sender: None, settled: channel().1, thread: None };
-        Writer { work, outstanding: 0, watch: WriteObserver::default(), clock: None }
     }
 
     pub(crate) fn write(&mut self, job: PendingTransaction) {
@@ -254,6 +248,7 @@ fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), St
     ] {
         prepare(transaction, sql)?.execute([id]).map_err(store_error)?;
     }
+    run_snapshot::forget(transaction, run)?;
     attempt_log::forget(transaction, run)?;
     error::forget(transaction, run)
 }

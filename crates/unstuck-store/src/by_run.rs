@@ -67,6 +67,16 @@ impl<V> ByRun<V> {
         removed
     }
 
+    /// All that the run has, in order of place.
+    pub(crate) fn of_run(&self, run: RunId) -> impl Iterator<Item = &V> {
+        let (one, many) = match self.runs.get(&run) {
+            None | Some(UnitMap::None) => (None, None),
+            Some(UnitMap::One(_, value)) => (Some(value), None),
+            Some(UnitMap::Many(values)) => (None, Some(values.values())),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+
     /// Takes all that the run has.
     pub(crate) fn take(&mut self, run: RunId) -> UnitMap<V> {
         self.runs.remove(&run).unwrap_or(UnitMap::None)

@@ -8,6 +8,7 @@
 pub mod contents;
 pub mod driver;
 pub mod flows;
+pub mod steps;
 
 pub mod bulks;
 pub mod conflicts;
@@ -20,6 +21,7 @@ pub mod keys;
 pub mod logs;
 pub mod notices;
 pub mod policies;
+pub mod readers;
 pub mod reading;
 pub mod ready;
 pub mod restarts;
@@ -211,6 +213,13 @@ macro_rules! conformance_tests {
                 runs_are_listed_newest_first
                 versions_are_listed_together
                 runs_are_found_by_what_they_have
+            ]
+            readers: [
+                who_was_answered_reads_what_was_done
+                what_is_not_durable_is_not_shown
+                what_was_shown_survives_a_crash
+                a_reader_sees_all_that_is_there
+                others_read_meanwhile
             ]
             definitions: [
                 a_flow_is_kept

@@ -1,9 +1,10 @@
 //! What the engine asks of a store, whatever database keeps it.
 //!
-//! A batch of commands is one transaction: [`Store::begin`], then reads and [`Store::lock`], then one
-//! [`Store::stage`]. A staged batch is visible to the next one at once, and durable when [`Store::settle`] says
-//! so; only then are callers answered. When a stage fails, everything that was staged on top of it is gone too,
-//! and the store shows what was durable before it.
+//! A batch of commands is one transaction: [`Store::ask`] for all that it wants to see, [`Store::loaded`] when it is
+//! there, [`Store::more`] for what decisions have turned up, and one [`Store::stage`]. Between asking and having, others
+//! may be under way, as many as the store has [lanes](Store::lanes). A staged batch is durable when [`Store::settle`] says
+//! so; only then are callers answered. A store may show it to the next batch before that: when a stage fails, everything
+//! that was staged on top of it is gone too, and the store shows what was durable before it.
 //!
 //! A store never chooses the next state of a run. It keeps what it is given, finds what is due and what may be
 //! handed out, and keeps the invariants a second time: one run per key, events without gaps.
@@ -11,6 +12,8 @@
 mod changes;
 mod errors;
 mod filter;
+mod load;
+mod reader;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,26 +32,37 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::log::LogRecord;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
-use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::slot::SlotClaim;
 use unstuck_core::time::{Millis, Time};
-use unstuck_core::wakeup::{ReadyAttempt, Wakeup};
+use unstuck_core::wakeup::Wakeup;
 
 pub use crate::logs::RunLogs;
 pub use changes::{AuditId, BulkChange, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
 pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenErrorFilter};
-pub use filter::RunFilter;
+pub use filter::{Filtered, RunFilter};
+pub use load::{BatchId, Candidate, Due, Loaded, LoadedPayload, Locked, More, Wants};
+pub use reader::Reader;
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
 pub trait Store {
-    /// Begins a transaction. There is at most one at a time.
-    fn begin(&mut self) -> Result<(), StoreError>;
+    /// How many batches may be under way at once.
+    fn lanes(&mut self) -> usize {
+        1
+    }
 
-    /// Locks these runs (each at most once per transaction) and gives them, in the same order. Never waits: a
-    /// run that somebody else has locked comes back as [`Locked::Busy`]. Every run that is given must come back
-    /// with [`Store::stage`], changed or not, or with [`Store::abandon`]. A run that is to be made is not locked.
-    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError>;
+    /// Begins a batch, which is one transaction, and asks for all that it wants to see. What is found is given by
+    /// [`Store::loaded`], now or later.
+    fn ask(&mut self, wants: &Wants) -> Result<BatchId, StoreError>;
+
+    /// What a batch has asked for, if it is there: each batch once, in any order. On error the batch has ended. Never waits:
+    /// a run that somebody else has comes back as [`Locked::Busy`]. Every run that is given must come back with
+    /// [`Store::stage`], changed or not, or with [`Store::abandon`]. A run that is to be made is not locked.
+    fn loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)>;
+
+    /// What decisions have turned up that a batch lacks, in the same order: runs, locked as by [`Store::ask`], none of which
+    /// it has been given, and payloads. It may wait for the database, so that a batch asks for it twice at most.
+    fn more(&mut self, batch: BatchId, runs: &[RunId], payloads: &[PayloadId]) -> Result<More, StoreError>;
 
     /// The run that has this key in this flow, in any state.
     fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
@@ -56,28 +70,16 @@ pub trait Store {
     /// These payloads, in the same order.
     fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
 
-    /// Attempts that may be handed out to these offers, at most `limit`, each at most once in a transaction: by
-    /// priority, then by turns over the flows, then the ones at the front, then by age. An offer is given no more
-    /// than it has room for. Offers are dealt to in turn: of several that take an attempt, the one that was given its last
-    /// one longest ago gets it, and of those that were given none, the first. They are not removed: the claim that is
-    /// staged does that. Turns begin again with a restart.
-    fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
-
-    /// The highest priority that waits in any of these queues, candidates of this transaction apart.
-    fn highest_waiting_priority(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
-
-    /// Runs that want a slot of a limit that has room, at most `limit` and never more than there is room for:
-    /// by priority, then by age, which is the time of the stage that it has wanted it since.
+    /// Runs that want a slot of a limit that has room, as [`Wants::admissions`] gives them, for reading.
     fn admissible_runs(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError>;
 
     /// Who has a slot of this limit, the oldest first, at most `most`.
     fn slot_holders(&mut self, limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
 
-    /// What is due at `now`, in order of time (then of run and unit), at most `limit`. An entry stays until a stage
-    /// changes it.
+    /// What is due at `now`, as [`Wants::due`] gives it, for reading.
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
 
-    /// Leaves something that is due out of [`Store::due`] and [`Store::next_due`]: it is not this engine's to do, or not its
+    /// Leaves something that is due out of [`Loaded::due`] and [`Store::next_due`]: it is not this engine's to do, or not its
     /// turn. Known to this handle
     /// only. It comes back when a stage changes it, and when another session begins; it may come back sooner. Outside of a
     /// transaction.
@@ -95,12 +97,8 @@ pub trait Store {
         limit: usize,
     ) -> Result<Vec<Due>, StoreError>;
 
-    /// Undelivered notices, oldest first, at most `limit`. They stay until a stage says that they are delivered.
+    /// Undelivered notices, as [`Wants::notices`] gives them, for reading.
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
-
-    /// Whether a notice is on its way to one of these runs, or begins a child of one. Those to a run that is set aside are on
-    /// their way to nobody.
-    fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError>;
 
     /// Offers nothing of this run any more: what is due, ready, admissible or noticed stays as it is, in its order, and so
     /// does what comes to it. Known to this handle only, and only while it is open: whoever opens the store next is
@@ -113,16 +111,16 @@ pub trait Store {
     /// Since when and why this run is set aside, if it is.
     fn set_aside_record(&mut self, run: RunId) -> Option<SetAside>;
 
-    /// Ends the transaction with these changes. On error it has ended too, and nothing of it has happened.
-    fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError>;
+    /// Ends a batch with these changes. On error it has ended too, and nothing of it has happened.
+    fn stage(&mut self, batch: BatchId, stage: Stage) -> Result<StageId, StoreError>;
 
-    /// Ends the transaction without changes; the locked runs come back as they were.
-    fn abandon(&mut self, locked: Vec<Run>);
+    /// Ends a batch without changes; the locked runs come back as they were.
+    fn abandon(&mut self, batch: BatchId, unchanged: Vec<Run>);
 
-    /// Ends the transaction after something went wrong in it: the locked runs may have been changed and are not
-    /// given back, so the store shows them as they were when the transaction began. A store that cannot do that
-    /// is [`StoreError::Broken`] from then on.
-    fn rollback(&mut self);
+    /// Ends a batch after something went wrong in it: the locked runs may have been changed and are not
+    /// given back, so the store shows them as they were when the batch began. A store that cannot do that
+    /// is [`StoreError::Broken`] from then on. One that has ended stays so.
+    fn rollback(&mut self, batch: BatchId);
 
     /// The stages that have become durable, or failed, since the last call, in order. With `wait`, it blocks
     /// until there is at least one, if any is outstanding.
@@ -143,10 +141,6 @@ pub trait Store {
     /// to one handle, once, and to another if that one's session ends too before all of them are recorded as lost. Outside
     /// of a transaction.
     fn ended_sessions(&mut self) -> Result<Vec<EndedSession>, StoreError>;
-
-    /// Executors of this session that have lost an attempt by a decision of another server, once that is durable. Each is
-    /// given once.
-    fn interrupts(&mut self) -> Result<Vec<Interrupt>, StoreError>;
 
     /// When engines could not take answers lately, in order.
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError>;
@@ -175,6 +169,9 @@ pub trait Store {
     /// Calls this whenever another server has changed something, or may have: there may be work for this one. It is called
     /// from any thread, and must not block.
     fn on_news(&mut self, wake: Box<dyn Fn() + Send + Sync>);
+
+    /// Reads what is durable, from any thread, for as long as this store is open.
+    fn reader(&mut self) -> Arc<dyn Reader>;
 
     /// One run as it is now. Runs are read outside of a transaction: one that is locked may be refused.
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError>;
@@ -302,37 +299,6 @@ pub struct SetAside {
     pub why: Arc<str>,
     /// When it is tried again, if time alone may help.
     pub next_try: Option<Time>,
-}
-
-/// What locking a run gives.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Locked {
-    /// The run; it is the caller's until the transaction ends.
-    Here(Box<Run>),
-    /// There is no such run.
-    Absent,
-    /// Somebody else has it: come back later.
-    Busy,
-}
-
-/// An attempt for one of the offers.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// The place of the offer in the list that was given.
-    pub offer: usize,
-    pub ready: ReadyAttempt,
-}
-
-/// Something that is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Due {
-    /// When it was due.
-    pub due: Time,
-    pub run: RunId,
-    /// The unit, or the run itself.
-    pub unit: Option<UnitRef>,
-    /// The last sign of life, if a heartbeat has moved the lease.
-    pub heard: Option<Time>,
 }
 
 /// Names an undelivered notice.

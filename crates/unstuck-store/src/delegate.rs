@@ -2,10 +2,11 @@
 
 /// Implements [`Store`](crate::contract::Store) for a type that has one: `delegate_store!(Temporary, store)`, where
 /// `self.store()` gives it. With `but { .. }` the type says for itself what has settled and when it was alive, with
-/// `but locks { .. }` what a lock gives. A type with parameters names them first: `delegate_store!([<S: Store>] Outer<S>, ..)`.
+/// `but loads { .. }` what a batch is given and how it ends. A type with parameters names them first:
+/// `delegate_store!([<S: Store>] Outer<S>, ..)`.
 #[macro_export]
 macro_rules! delegate_store {
-    ([$($generics:tt)*] $type:ty, $inner:ident, but locks { $($own:item)* }) => {
+    ([$($generics:tt)*] $type:ty, $inner:ident, but loads { $($own:item)* }) => {
         $crate::delegate_store! {
             @all_but [$($generics)*] $type, $inner, {
                 fn settle(&mut self, wait: bool) -> Vec<Settled> {
@@ -21,40 +22,47 @@ macro_rules! delegate_store {
                 }
 
                 $($own)*
-            }
+            },
         }
     };
     ($type:ty, $inner:ident) => {
         $crate::delegate_store! {
-            [] $type, $inner, but locks {
-                fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
-                    self.$inner().lock(runs)
+            $type, $inner, but {
+                fn settle(&mut self, wait: bool) -> Vec<Settled> {
+                    self.$inner().settle(wait)
+                }
+
+                fn record_alive(&mut self, now: Time) {
+                    self.$inner().record_alive(now);
+                }
+
+                fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
+                    self.$inner().last_seen()
                 }
             }
         }
     };
-    ($type:ty, $inner:ident, but locks { $($own:item)* }) => {
-        $crate::delegate_store! { [] $type, $inner, but locks { $($own)* } }
+    ($type:ty, $inner:ident, but loads { $($own:item)* }) => {
+        $crate::delegate_store! { [] $type, $inner, but loads { $($own)* } }
     };
     ($type:ty, $inner:ident, but { $($own:item)* }) => {
         $crate::delegate_store! {
-            @all_but [] $type, $inner, {
-                fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
-                    self.$inner().lock(runs)
-                }
-
-                $($own)*
-            }
+            @all_but [] $type, $inner, { $($own)* },
+            loaded() -> Option<(BatchId, Result<Loaded, StoreError>)>;
+            more(batch: BatchId, runs: &[RunId], payloads: &[PayloadId]) -> Result<More, StoreError>;
+            stage(batch: BatchId, stage: Stage) -> Result<StageId, StoreError>;
+            abandon(batch: BatchId, unchanged: Vec<Run>) -> ();
+            rollback(batch: BatchId) -> ();
         }
     };
-    (@all_but [$($generics:tt)*] $type:ty, $inner:ident, { $($own:item)* }) => {
+    (@all_but [$($generics:tt)*] $type:ty, $inner:ident, { $($own:item)* }, $($besides:tt)*) => {
         $crate::delegate_store! {
             @methods [$($generics)*] $type, $inner, { $($own)* }:
-            begin() -> Result<(), StoreError>;
+            $($besides)*
+            lanes() -> usize;
+            ask(wants: &Wants) -> Result<BatchId, StoreError>;
             run_of_key(flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
             payloads(ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
-            candidates(offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError>;
-            highest_waiting_priority(queues: &[Arc<str>]) -> Result<Option<i32>, StoreError>;
             admissible_runs(limit: usize) -> Result<Vec<RunId>, StoreError>;
             due(now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
             slot_holders(limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
@@ -62,24 +70,20 @@ macro_rules! delegate_store {
             release_withheld(limit: usize) -> usize;
             timers(after: Option<(Time, RunId, Option<UnitRef>)>, limit: usize) -> Result<Vec<Due>, StoreError>;
             notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
-            has_notices_about(runs: &[RunId]) -> Result<bool, StoreError>;
             set_aside(run: RunId, aside: SetAside) -> ();
             release(run: RunId) -> ();
             set_aside_record(run: RunId) -> Option<SetAside>;
             release_reserve() -> bool;
-            stage(stage: Stage) -> Result<StageId, StoreError>;
-            abandon(locked: Vec<Run>) -> ();
-            rollback() -> ();
             open_session(new: NewSession) -> Result<Session, StoreError>;
             renew_session() -> Result<(), StoreError>;
             end_session() -> ();
             ended_sessions() -> Result<Vec<EndedSession>, StoreError>;
-            interrupts() -> Result<Vec<Interrupt>, StoreError>;
             downtimes() -> Result<Vec<Downtime>, StoreError>;
             clock() -> Result<ClockRecord, StoreError>;
             next_due() -> Result<Option<Time>, StoreError>;
             last_time() -> Result<Option<Time>, StoreError>;
             last_id() -> Result<u64, StoreError>;
+            reader() -> Arc<dyn Reader>;
             run(run: RunId) -> Result<Option<Run>, StoreError>;
             history(run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
             list(filter: &RunFilter, before: Option<RunId>, limit: usize) -> Result<Vec<Run>, StoreError>;
@@ -146,9 +150,9 @@ pub mod names {
     pub use unstuck_core::time::Time;
 
     pub use crate::contract::{
-        AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
-        Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange,
-        PolicyHits, PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store,
-        StoreError, Versions,
+        AuditId, BatchId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord,
+        GroupFilter, Interrupt, Loaded, LoadedPayload, Locked, More, NewFlow, NewSession, NoticeId,
+        OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Reader, RunFilter, RunLogs,
+        Session, SetAside, Settled, Stage, StageId, Store, StoreError, Versions, Wants,
     };
 }

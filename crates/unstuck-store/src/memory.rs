@@ -1,10 +1,12 @@
 //! The store that keeps everything in memory: what tests compare other stores with, and what one process needs.
 
+mod batches;
 mod bulks;
 mod deferred;
 mod errors;
 mod history;
 mod policies;
+mod reader;
 mod sessions;
 mod shared;
 mod state;
@@ -23,18 +25,19 @@ use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
-use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
-    Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
-    PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
-    Versions,
+    AuditId, BatchId, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Loaded,
+    More, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
+    PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+    Versions, Wants,
 };
 use crate::invariants::check_version;
+use crate::memory::batches::Batches;
 use crate::memory::deferred::Deferred;
+use crate::memory::reader::{Durable, MemoryReader};
 use crate::memory::sessions::Sessions;
 use crate::memory::state::MemoryState;
 use crate::timers::WithheldTimers;
@@ -49,9 +52,15 @@ pub use shared::SharedStore;
 pub struct MemoryStore {
     /// What everybody sees.
     state: MemoryState,
-    /// What would survive a crash, where that is not the same.
-    deferred: Option<Box<Deferred>>,
-    transaction: Transaction,
+    /// What would survive a crash, where that is not the same or somebody reads it.
+    durable: Option<Arc<Durable>>,
+    /// What is not durable yet, where stages are not at once.
+    deferred: Option<Deferred>,
+    /// Those that are under way.
+    batches: Batches,
+    last_batch: u64,
+    /// How many may be under way at once.
+    lanes: usize,
     settled: Vec<Settled>,
     last_stage: u64,
     last_notice: u64,
@@ -87,40 +96,29 @@ impl std::fmt::Debug for Waker {
 /// What each of several that share a store has to itself.
 #[derive(Debug)]
 struct HandleState {
-    transaction: Transaction,
+    batches: Batches,
     settled: Vec<Settled>,
-    locked: Vec<RunId>,
     session: Option<u64>,
     aside: BTreeMap<RunId, SetAside>,
     withheld: WithheldTimers,
 }
 
-/// Where the one transaction stands.
-#[derive(Debug, PartialEq)]
-enum Transaction {
-    /// There is none.
-    None,
-    /// It has begun.
-    Open,
-    /// What it was built on has failed.
-    Void(StoreError),
-}
-
 impl MemoryStore {
     /// A store in which whatever is staged is durable at once.
     pub fn new() -> MemoryStore {
-        MemoryStore::with(MemoryState::new(true), None)
+        MemoryStore::with(MemoryState::new(true), None, None)
     }
 
     /// As [`MemoryStore::new`], without history: for benchmarks. It cannot take back what happened in a transaction
     /// that went wrong, and is broken then.
     pub fn without_history() -> MemoryStore {
-        MemoryStore::with(MemoryState::new(false), None)
+        MemoryStore::with(MemoryState::new(false), None, None)
     }
 
     /// A store in which stages stay outstanding until [`MemoryStore::make_durable`] or [`MemoryStore::fail_next`].
     pub fn deferred() -> MemoryStore {
-        MemoryStore::with(MemoryState::new(true), Some(Box::new(Deferred::new())))
+        let durable = Durable::new(MemoryState::new(true));
+        MemoryStore::with(MemoryState::new(true), Some(durable), Some(Deferred::default()))
     }
 
     /// The next stage is refused with this error.
@@ -157,13 +155,19 @@ impl MemoryStore {
     /// Forgets what is in error, as if this store were from before that was kept: whoever opens it next must look.
     pub fn lose_open_errors(&mut self) {
         self.state.lose_open_errors();
+        if let Some(durable) = &self.durable {
+            durable.state().lose_open_errors();
+        }
     }
 
-    fn with(state: MemoryState, deferred: Option<Box<Deferred>>) -> MemoryStore {
+    fn with(state: MemoryState, durable: Option<Arc<Durable>>, deferred: Option<Deferred>) -> MemoryStore {
         MemoryStore {
             state,
+            durable,
             deferred,
-            transaction: Transaction::None,
+            batches: Batches::default(),
+            last_batch: 0,
+            lanes: 1,
             settled: Vec::new(),
             last_stage: 0,
             last_notice: 0,
@@ -188,12 +192,12 @@ impl MemoryStore {
         self.wakers.iter().filter(|(side, _)| **side != self.current).for_each(|(_, Waker(wake))| wake());
     }
 
-    fn check_no_transaction(&self, what: &str) -> Result<(), StoreError> {
+    fn check_no_batch(&self, what: &str) -> Result<(), StoreError> {
         self.check_session()?;
-        if self.transaction == Transaction::None {
+        if self.batches.is_empty() {
             return Ok(());
         }
-        Err(StoreError::Conflict(format!("a transaction is open: {what} after it")))
+        Err(StoreError::Conflict(format!("a batch is under way: {what} after it")))
     }
 
     fn check_usable(&self) -> Result<(), StoreError> {
@@ -211,26 +215,8 @@ impl MemoryStore {
     /// What was put of bulk actions by sessions that have ended before they began is gone.
     fn drop_drafts(&mut self) {
         self.state.bulks.drop_drafts(&self.sessions);
-        if let Some(deferred) = &mut self.deferred {
-            deferred.drop_drafts(&self.sessions);
-        }
-    }
-
-    fn check_in_transaction(&self) -> Result<(), StoreError> {
-        match &self.transaction {
-            Transaction::Open => Ok(()),
-            Transaction::None => Err(StoreError::Conflict("no transaction is open: begin one first".into())),
-            Transaction::Void(error) => {
-                Err(StoreError::Conflict(format!("what the transaction was built on has failed ({error})")))
-            }
-        }
-    }
-
-    /// Ends the transaction; the runs that did not come back are as they were before.
-    fn undo_transaction(&mut self) {
-        self.transaction = Transaction::None;
-        if let Err(error) = self.state.take_back() {
-            self.broken = Some(error);
+        if let Some(durable) = &self.durable {
+            durable.state().bulks.drop_drafts(&self.sessions);
         }
     }
 }
@@ -242,19 +228,20 @@ impl Default for MemoryStore {
 }
 
 impl Store for MemoryStore {
-    fn begin(&mut self) -> Result<(), StoreError> {
-        self.check_session()?;
-        if self.transaction != Transaction::None {
-            return Err(StoreError::Conflict("a transaction is open: end it before the next".into()));
-        }
-        self.transaction = Transaction::Open;
-        self.state.ready.put_back();
-        Ok(())
+    fn lanes(&mut self) -> usize {
+        self.lanes
     }
 
-    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
-        self.check_in_transaction()?;
-        self.state.lock(runs)
+    fn ask(&mut self, wants: &Wants) -> Result<BatchId, StoreError> {
+        self.begin_batch(wants)
+    }
+
+    fn loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)> {
+        self.next_loaded()
+    }
+
+    fn more(&mut self, batch: BatchId, runs: &[RunId], payloads: &[PayloadId]) -> Result<More, StoreError> {
+        self.load_more(batch, runs, payloads)
     }
 
     fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
@@ -265,16 +252,6 @@ impl Store for MemoryStore {
     fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
         self.check_usable()?;
         Ok(ids.iter().map(|id| self.state.payloads.get(id).cloned()).collect())
-    }
-
-    fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError> {
-        self.check_usable()?;
-        Ok(self.state.ready.pick(offers, limit))
-    }
-
-    fn highest_waiting_priority(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
-        self.check_usable()?;
-        Ok(self.state.ready.highest_waiting(queues))
     }
 
     fn admissible_runs(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
@@ -317,18 +294,19 @@ impl Store for MemoryStore {
         Ok(self.state.notices.first(limit))
     }
 
-    fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError> {
-        self.check_usable()?;
-        Ok(self.state.notices.has_any_about(runs))
-    }
-
     fn set_aside(&mut self, run: RunId, aside: SetAside) {
         self.state.set_aside(run);
+        if let Some(durable) = &self.durable {
+            durable.set_aside(self.current, run, Some(aside.clone()));
+        }
         self.aside.insert(run, aside);
     }
 
     fn release(&mut self, run: RunId) {
         self.aside.remove(&run);
+        if let Some(durable) = &self.durable {
+            durable.set_aside(self.current, run, None);
+        }
         self.state.release(run);
     }
 
@@ -341,42 +319,17 @@ impl Store for MemoryStore {
         self.aside.get(&run).cloned()
     }
 
-    fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
-        let kept = self.deferred.as_ref().map(|_| stage.clone());
-        let notices = stage.notices.len() as u64;
-        let interrupts = stage.interrupts.clone();
-        let changes_downtimes = stage.downtime.is_some() || stage.clock.is_some();
-        let allowed = self.check_session().and_then(|()| self.check_in_transaction());
-        let result = match allowed.and_then(|()| self.refusal(&stage).map_or(Ok(()), Err)) {
-            Ok(()) => self.state.stage(stage, self.last_notice),
-            Err(error) => Err(error),
-        };
-        if let Err(error) = result {
-            self.undo_transaction();
-            return Err(error);
-        }
-        self.transaction = Transaction::None;
-        self.versions.downtimes += u64::from(changes_downtimes);
-        self.wake_others();
-        self.last_stage += 1;
-        let id = StageId(self.last_stage);
-        if let (Some(deferred), Some(kept)) = (&mut self.deferred, kept) {
-            deferred.add_outstanding(id, kept, self.last_notice, self.current);
-        } else {
-            self.sessions.interrupt(interrupts);
-            self.settled.push(Settled { stage: id, result: Ok(()) });
-        }
-        self.last_notice += notices;
-        Ok(id)
+    fn stage(&mut self, batch: BatchId, stage: Stage) -> Result<StageId, StoreError> {
+        self.stage_batch(batch, stage)
     }
 
-    fn abandon(&mut self, locked: Vec<Run>) {
-        self.state.give_back(locked);
-        self.undo_transaction();
+    fn abandon(&mut self, batch: BatchId, unchanged: Vec<Run>) {
+        self.state.give_back(unchanged);
+        self.end_batch(batch);
     }
 
-    fn rollback(&mut self) {
-        self.undo_transaction();
+    fn rollback(&mut self, batch: BatchId) {
+        self.end_batch(batch);
     }
 
     fn settle(&mut self, wait: bool) -> Vec<Settled> {
@@ -414,11 +367,6 @@ impl Store for MemoryStore {
         self.drop_drafts();
         let local_attempts = self.state.local_attempts()?;
         Ok(self.sessions.take_ended(self.session, local_attempts))
-    }
-
-    fn interrupts(&mut self) -> Result<Vec<Interrupt>, StoreError> {
-        self.check_usable()?;
-        Ok(self.session.map(|session| self.sessions.take_interrupts(session)).unwrap_or_default())
     }
 
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
@@ -464,6 +412,14 @@ impl Store for MemoryStore {
         Ok(self.state.last_id)
     }
 
+    fn reader(&mut self) -> Arc<dyn Reader> {
+        let durable = self.durable.get_or_insert_with(|| Durable::new(self.state.at_rest()));
+        for (run, aside) in &self.aside {
+            durable.set_aside(self.current, *run, Some(aside.clone()));
+        }
+        Arc::new(MemoryReader { durable: durable.clone(), side: self.current })
+    }
+
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError> {
         self.check_usable()?;
         self.state.run(run)
@@ -481,7 +437,7 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<Run>, StoreError> {
         self.check_usable()?;
-        self.state.list(filter, before, limit)
+        self.state.list(filter, before, limit, Run::clone)
     }
 
     fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
@@ -494,8 +450,8 @@ impl Store for MemoryStore {
         let record = self.state.flows.put(flow)?;
         self.versions.flows += 1;
         self.wake_others();
-        if let Some(deferred) = &mut self.deferred {
-            deferred.keep_flows(&self.state.flows);
+        if let Some(durable) = &self.durable {
+            durable.state().flows = self.state.flows.clone();
         }
         Ok(record)
     }
@@ -526,13 +482,13 @@ impl Store for MemoryStore {
     }
 
     fn put_policies(&mut self, change: PolicyChange, made_on: u64) -> Result<(), StoreError> {
-        self.check_no_transaction("policies change")?;
+        self.check_no_batch("policies change")?;
         check_version(made_on, self.versions.policies)?;
         self.state.policies.put(change)?;
         self.versions.policies += 1;
         self.wake_others();
-        if let Some(deferred) = &mut self.deferred {
-            deferred.keep_policies(&self.state.policies);
+        if let Some(durable) = &self.durable {
+            durable.state().policies = self.state.policies.clone();
         }
         Ok(())
     }
@@ -587,19 +543,20 @@ impl Store for MemoryStore {
     }
 
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
-        self.check_no_transaction("targets are put")?;
-        if let Some(deferred) = &mut self.deferred {
-            deferred.keep_targets(bulk, targets.clone(), self.session);
+        self.check_no_batch("targets are put")?;
+        if let Some(durable) = &self.durable {
+            // What is refused here is refused there.
+            let _ = durable.state().bulks.put_targets(bulk, targets.clone(), self.session);
         }
         self.state.bulks.put_targets(bulk, targets, self.session)
     }
 
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
-        self.check_no_transaction("a bulk action begins")?;
+        self.check_no_batch("a bulk action begins")?;
         self.state.put_bulk(bulk.clone())?;
         self.wake_others();
-        if let Some(deferred) = &mut self.deferred {
-            deferred.keep_bulk(bulk);
+        if let Some(durable) = &self.durable {
+            durable.state().put_bulk(bulk)?;
         }
         Ok(())
     }

@@ -169,13 +169,14 @@ impl ReadyQueues {
         }
     }
 
-    /// The highest priority that waits in any of these queues.
-    pub fn highest_waiting(&self, queues: &[Arc<str>]) -> Option<i32> {
-        let levels = queues.iter().filter_map(|name| {
+    /// The highest priority that waits in each of these queues, where anything does.
+    pub fn highest_waiting(&self, queues: &[Arc<str>]) -> Vec<(Arc<str>, i32)> {
+        let highest = |name: &Arc<str>| {
             let queue = &self.queues[*self.names.get(name)?];
-            queue.levels.iter().find(|(_, level)| !level.is_empty()).map(|(priority, _)| priority.0)
-        });
-        levels.max()
+            let level = queue.levels.iter().find(|(_, level)| !level.is_empty());
+            level.map(|(priority, _)| (name.clone(), priority.0))
+        };
+        queues.iter().filter_map(highest).collect()
     }
 
     /// Turns begin again, as after a restart. Nothing is set aside then.

@@ -159,6 +159,12 @@ impl Timers {
         }
     }
 
+    /// When the first timer of a run that is not parked is due. Of very many, some are looked at.
+    pub fn first_of(&self, run: RunId) -> Option<Time> {
+        const MOST: usize = 32;
+        self.places.of_run(run).take(MOST).map(|timer| timer.due).min()
+    }
+
     /// The timer of a place.
     pub fn get(&self, run: RunId, unit: Option<UnitRef>) -> Option<Timer> {
         self.places.get(run, unit).copied()

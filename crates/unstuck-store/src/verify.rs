@@ -89,11 +89,13 @@ pub enum Promise {
     Bulk,
     /// Logs are kept.
     Log,
+    /// States that are kept are what histories give.
+    Snapshot,
 }
 
 impl Promise {
     /// Every promise.
-    pub const ALL: [Promise; 20] = [
+    pub const ALL: [Promise; 21] = [
         Promise::File,
         Promise::Schema,
         Promise::History,
@@ -114,6 +116,7 @@ impl Promise {
         Promise::Policy,
         Promise::Bulk,
         Promise::Log,
+        Promise::Snapshot,
     ];
 
     /// The promise as a sentence.
@@ -140,6 +143,7 @@ impl Promise {
             Promise::Error => "every error is recorded once, and open errors match the states of the runs",
             Promise::Policy => "every policy and its change log are stored as they were written",
             Promise::Log => "every log is stored as it was written and belongs to a run",
+            Promise::Snapshot => "every state that is stored of a run matches its history",
             Promise::Bulk => {
                 "every bulk action counts each target once and gets the result of what it resumed"
             }

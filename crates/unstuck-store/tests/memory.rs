@@ -33,8 +33,8 @@ mod shared {
 fn the_deferred_store_fails_when_it_is_told_to() {
     let mut driver = Driver::new(MemoryStore::deferred());
     driver.keep(sequence("f", vec![action("a")]));
-    driver.store.begin().expect("begins");
-    driver.store.stage(Stage::default()).expect("stages");
+    driver.begin().expect("begins");
+    driver.stage(Stage::default()).expect("stages");
     assert_eq!(driver.store.fail_next(&StoreError::Away("the disk".into())), 1);
 }
 
@@ -50,49 +50,47 @@ fn both_lead_the_same_life() {
 fn misuse_is_refused() {
     type Misuse = fn(&mut Driver<MemoryStore>, RunId) -> Result<(), StoreError>;
     let cases: [(&str, Misuse); 10] = [
-        ("a transaction is open: end it before the next", |driver, _| {
-            driver.store.begin()?;
-            driver.store.begin()
+        ("a batch is under way: end it before the next", |driver, _| {
+            driver.begin()?;
+            driver.begin()
         }),
-        ("no transaction is open: begin one first", |driver, run| driver.store.lock(&[run]).map(drop)),
-        ("no transaction is open: begin one first", |driver, _| {
-            driver.store.stage(Stage::default()).map(drop)
-        }),
-        ("is locked twice in one transaction", |driver, run| {
-            driver.store.begin()?;
-            driver.store.lock(&[run, run]).map(drop)
+        ("no batch of this number is under way", |driver, run| driver.lock(&[run]).map(drop)),
+        ("no batch of this number is under way", |driver, _| driver.stage(Stage::default()).map(drop)),
+        ("is locked twice in one batch", |driver, run| {
+            driver.begin()?;
+            driver.lock(&[run, run]).map(drop)
         }),
         ("was locked but is not part of the commit", |driver, run| {
-            driver.store.begin()?;
-            driver.store.lock(&[run])?;
-            driver.store.stage(Stage::default()).map(drop)
+            driver.begin()?;
+            driver.lock(&[run])?;
+            driver.stage(Stage::default()).map(drop)
         }),
         ("was not locked", |driver, run| {
             let stage = paused(driver, run)?;
-            driver.store.rollback();
-            driver.store.begin()?;
-            driver.store.stage(stage).map(drop)
+            driver.rollback();
+            driver.begin()?;
+            driver.stage(stage).map(drop)
         }),
         ("is in one commit twice", |driver, run| {
             let mut stage = paused(driver, run)?;
             stage.unchanged.push((*stage.runs[0].run).clone());
-            driver.store.stage(stage).map(drop)
+            driver.stage(stage).map(drop)
         }),
         ("is marked as unchanged but has changed", |driver, run| {
             let mut stage = paused(driver, run)?;
             let change = stage.runs.remove(0);
             stage.unchanged.push(*change.run);
-            driver.store.stage(stage).map(drop)
+            driver.stage(stage).map(drop)
         }),
         ("is of flow `f`, not `g`", |driver, run| {
             let mut stage = paused(driver, run)?;
             stage.runs[0].flow = "g".into();
-            driver.store.stage(stage).map(drop)
+            driver.stage(stage).map(drop)
         }),
         ("does not match its events up to 1", |driver, run| {
             let mut stage = paused(driver, run)?;
             stage.runs[0].events.clear();
-            driver.store.stage(stage).map(drop)
+            driver.stage(stage).map(drop)
         }),
     ];
     for (told, misuse) in cases {
@@ -103,7 +101,7 @@ fn misuse_is_refused() {
                 panic!("{told}: not refused")
             };
             assert!(text.contains(told), "`{text}` says `{told}`");
-            driver.store.rollback();
+            driver.rollback();
             assert_eq!(driver.run(run), before, "{told}");
             driver.act(run, pause());
         }
@@ -111,13 +109,13 @@ fn misuse_is_refused() {
 }
 
 #[test]
-fn a_locked_run_is_read_when_the_transaction_has_ended() {
+fn a_locked_run_is_read_as_it_was() {
     let (mut driver, _, run) = one_run(MemoryStore::new());
-    driver.store.begin().unwrap();
-    let locked = driver.store.lock(&[run]).unwrap();
-    assert!(matches!(driver.store.run(run), Err(StoreError::Conflict(_))));
-    driver.store.abandon(unboxed(locked));
-    assert!(driver.store.run(run).unwrap().is_some());
+    let before = driver.run(run);
+    let stage = paused(&mut driver, run).unwrap();
+    assert_eq!(driver.run(run), before);
+    driver.stage(stage).unwrap();
+    assert_eq!(driver.run(run).state(), RunState::Paused);
 }
 
 #[test]
@@ -125,7 +123,7 @@ fn a_run_that_is_given_back_changed_is_as_it_was() {
     let (mut driver, _, run) = one_run(MemoryStore::new());
     let before = driver.run(run);
     let stage = paused(&mut driver, run).unwrap();
-    driver.store.abandon(stage.runs.into_iter().map(|change| *change.run).collect());
+    driver.abandon(stage.runs.into_iter().map(|change| *change.run).collect());
     assert_eq!(driver.run(run), before);
 }
 
@@ -157,13 +155,13 @@ fn without_history_nothing_can_be_taken_back() {
     driver.say(run, 0, Report::Complete { output: Json::NULL });
     assert_eq!(driver.run(run).state(), RunState::Completed);
     assert_eq!(driver.store.history(run, 0, 9), Ok(vec![]));
-    driver.store.begin().unwrap();
-    let locked = driver.store.lock(&[run]).unwrap();
-    driver.store.abandon(unboxed(locked));
+    driver.begin().unwrap();
+    let locked = driver.lock(&[run]).unwrap();
+    driver.abandon(unboxed(locked));
     let other = driver.start(&flow);
     drop(paused(&mut driver, other));
-    driver.store.rollback();
-    let told = driver.store.begin().unwrap_err();
+    driver.rollback();
+    let told = driver.begin().unwrap_err();
     assert!(matches!(&told, StoreError::Broken(text) if text.contains("no history")), "{told}");
     assert_eq!(driver.store.run(run), Err(told));
 }
@@ -177,7 +175,7 @@ fn one_run(store: MemoryStore) -> (Driver<MemoryStore>, Arc<Flow>, RunId) {
 
 /// A pause of this run, in a transaction that stays open.
 fn paused(driver: &mut Driver<MemoryStore>, run: RunId) -> Result<Stage, StoreError> {
-    driver.store.begin()?;
+    driver.begin()?;
     Ok(driver.decide(vec![Ask { run, command: pause(), flow: None }])?.stage)
 }
 
@@ -188,7 +186,7 @@ fn pause() -> Command {
 fn unboxed(locked: Vec<Locked>) -> Vec<Run> {
     let here = locked.into_iter().filter_map(|locked| match locked {
         Locked::Here(run) => Some(*run),
-        Locked::Absent | Locked::Busy => None,
+        Locked::Absent | Locked::Busy | Locked::Damaged(_) => None,
     });
     here.collect()
 }

@@ -8,7 +8,7 @@ use crate::json::Json;
 use crate::model::error::{Error, OUTPUT_ACTION, RunError};
 use crate::model::flow::{Flow, ForEach, StepIndex};
 use crate::model::run::Run;
-use crate::model::unit::{ITEMS_PER_PART, ItemsEnd, QueuePlace, UnitRef, UnitState};
+use crate::model::unit::{ITEMS_PER_PART, ItemsEnd, QueuePlace, UnitCounts, UnitRef, UnitState};
 use crate::recovery::failing_run;
 use serde_json::Value;
 
@@ -59,8 +59,10 @@ pub(super) fn launch_items(draft: &mut Draft<'_, '_>, step: StepIndex) {
 /// fails it.
 pub(super) fn complete_items(draft: &mut Draft<'_, '_>, step: StepIndex) {
     let Some(items) = draft.run().items(step) else { return };
+    // What is counted is asked first: nobody looks at all items while one of them is open.
     let done = items.units.len() == items.total as usize
         && items.in_motion == 0
+        && items.tally == UnitCounts::default()
         && items.units.values().all(|unit| unit.state.unblocks_dependents());
     if !done || !matches!(items.end, ItemsEnd::Open) {
         return;

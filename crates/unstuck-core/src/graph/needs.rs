@@ -93,8 +93,11 @@ impl Reach<'_> {
                 self.add_step_reads(step);
                 // A worker or a child ends one item at a time; items without either may end all at once.
                 let nobodys = matches!(step.kind, Kind::Set(_) | Kind::Signal(_) | Kind::Wait(_));
-                let is_last = (items.in_motion <= 1 || nobodys)
-                    && (may_end_items_at_once(step) || items.items_to_launch().next().is_none());
+                let ends_many = may_end_items_at_once(step);
+                // Of two that rest one stays, whatever is decided about the other.
+                let is_rest_over = items.tally.held + items.tally.error <= 1;
+                let is_last = (nobodys || items.in_motion <= 1 && (ends_many || is_rest_over))
+                    && (ends_many || items.items_to_launch().next().is_none());
                 for unit in items.units.values().filter(|_| is_last) {
                     self.needs.add_unit_output(unit);
                 }

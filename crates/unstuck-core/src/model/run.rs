@@ -475,6 +475,15 @@ impl Run {
         }
     }
 
+    /// How many units it has: those steps that are one, and the items that are launched.
+    pub fn unit_count(&self) -> usize {
+        let of_step = |step: &StepRun| match step {
+            StepRun::Single(_) => 1,
+            StepRun::Items(items) => items.units.len(),
+        };
+        self.steps.iter().map(of_step).sum()
+    }
+
     /// Lists the units that fulfil `wanted`, in order.
     pub fn units_where(&self, wanted: impl Fn(&Unit) -> bool) -> Vec<UnitRef> {
         let mut found = Vec::new();

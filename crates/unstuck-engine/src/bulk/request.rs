@@ -127,7 +127,7 @@ impl Handle {
 
     /// Pauses a bulk action, lets it go on, or cancels what is left of it.
     pub fn change_bulk(&self, bulk: BulkId, command: BulkCommand) -> Result<Answer, EngineError> {
-        let known = self.read(move |store, _| store.bulk(bulk))??;
+        let known = self.reader().bulk(bulk)?;
         let Some(mut known) = known else {
             return Err(EngineError::BadBulk(format!("there is no bulk action {bulk}")));
         };

@@ -11,7 +11,7 @@ use unstuck_store::contract::{Store, StoreError};
 
 use super::Engine;
 use super::settling::OutstandingBatch;
-use crate::batch::{Batch, Undecided};
+use crate::batch::{Batch, Deferred, Undecided};
 use crate::request::EngineError;
 
 /// A clock that is behind the last batch by no more than this is waited for.
@@ -59,6 +59,19 @@ pub(super) struct ClockWork {
     swept: SweepResult,
     /// How many of those that were set aside it has looked at.
     returned: usize,
+}
+
+/// Timers that a batch looks at, and what it has done about the clock then.
+#[derive(Debug, Default)]
+pub(super) struct SweepPage {
+    runs: Vec<RunId>,
+    work: ClockWork,
+}
+
+impl SweepPage {
+    pub(super) fn runs(&self) -> impl Iterator<Item = RunId> {
+        self.runs.iter().copied()
+    }
 }
 
 impl EngineClock {
@@ -153,19 +166,13 @@ impl<S: Store> Engine<S> {
         self.turns = ResumePacer::default();
     }
 
-    /// Looks at a page of timers, due or not, and at runs that have returned: they take in what the clock was set by, and
-    /// their timers move to their places.
-    pub(super) fn sweep_clock(
-        &mut self,
-        batch: &mut Batch,
-        done: &mut OutstandingBatch,
-        limit: usize,
-    ) -> Result<(), StoreError> {
+    /// Finds a page of timers, due or not, and runs that have returned, for the next batch to look at.
+    pub(super) fn find_old_timers(&mut self, limit: usize) -> Result<SweepPage, StoreError> {
         let mut runs: Vec<RunId> = self.clock.returned.iter().take(limit).copied().collect();
-        done.clock.returned = runs.len();
+        let mut work = ClockWork { returned: runs.len(), ..ClockWork::default() };
         if let Sweep::After(cursor) = self.clock.sweep {
             let page = self.store.timers(cursor, limit)?;
-            done.clock.swept = page
+            work.swept = page
                 .last()
                 .map_or(SweepResult::All, |timer| SweepResult::UpTo((timer.due, timer.run, timer.unit)));
             runs.extend(page.iter().map(|timer| timer.run));
@@ -173,23 +180,45 @@ impl<S: Store> Engine<S> {
         runs.retain(|run| !self.is_set_aside(*run));
         runs.sort_unstable();
         runs.dedup();
-        let mut tools = self.batch_context();
-        batch.lock(&mut tools, runs.clone())?;
+        Ok(SweepPage { runs, work })
+    }
+
+    /// Looks at these: they take in what the clock was set by, and their timers move to their places.
+    pub(super) fn sweep_clock(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut OutstandingBatch,
+        page: &SweepPage,
+    ) -> Result<(), StoreError> {
+        done.clock = page.work.clone();
         if batch.has_busy_runs() {
             // Whoever somebody else has now is looked at again.
-            (done.clock.swept, done.clock.returned) = (SweepResult::Nothing, 0);
+            done.clock = ClockWork::default();
         }
-        for run in runs {
-            if !batch.has_old_clock(run, tools.clock) {
-                continue;
-            }
-            let command = Command::Due { unit: None, heard: None };
-            if let Err(Undecided::Error(EngineError::Store(error))) =
-                batch.decide(&mut tools, run, command, None)
-            {
-                return Err(error);
-            }
+        for run in &page.runs {
+            self.decide_sweep(batch, done, *run)?;
         }
-        batch.deliver_all(&mut tools)
+        batch.deliver_all(&mut self.batch_context())
+    }
+
+    pub(super) fn decide_sweep(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut OutstandingBatch,
+        run: RunId,
+    ) -> Result<(), StoreError> {
+        let mut tools = self.batch_context();
+        if !batch.has_old_clock(run, tools.clock) {
+            return Ok(());
+        }
+        let command = Command::Due { unit: None, heard: None };
+        match batch.decide(&mut tools, run, command, None) {
+            Err(Undecided::Error(EngineError::Store(error))) => return Err(error),
+            Err(Undecided::Lacking) if !batch.defer(Deferred::Sweep(run)) => {
+                done.clock = ClockWork::default();
+            }
+            Ok(_) | Err(Undecided::Busy | Undecided::Aside | Undecided::Lacking | Undecided::Error(_)) => {}
+        }
+        Ok(())
     }
 }

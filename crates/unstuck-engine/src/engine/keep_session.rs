@@ -14,7 +14,7 @@ impl<S: Store> Engine<S> {
         self.session.lease.is_some() && worker.local && worker.incarnation != self.session.incarnation
     }
 
-    /// Renews the session when it is time, and hears what others have decided. A server that cannot renew it for too long
+    /// Renews the session when it is time. A server that cannot renew it for too long
     /// stops, as one does that was taken for dead.
     pub(super) fn keep_session(&mut self, outputs: &mut Vec<Output>) {
         if self.session.lease.is_none() || self.stopped.is_some() {
@@ -25,8 +25,8 @@ impl<S: Store> Engine<S> {
         if self.session.next_renewal().is_some_and(|at| at <= now) {
             kept = self.renew_session(outputs);
         }
-        match kept.and_then(|()| self.store.interrupts()) {
-            Ok(interrupts) => outputs.extend(interrupts.into_iter().map(interrupt)),
+        match kept {
+            Ok(()) => {}
             Err(StoreError::SessionEnded) => self.lose_session(outputs),
             Err(error) if self.session.must_give_up(now) => {
                 tracing::error!(%error, "the session cannot be renewed: this server stops");
@@ -72,6 +72,6 @@ impl<S: Store> Engine<S> {
     }
 }
 
-fn interrupt(Interrupt { worker, attempt, why }: Interrupt) -> Output {
+pub(super) fn interrupt(Interrupt { worker, attempt, why }: Interrupt) -> Output {
     Output::Interrupt { worker, attempt, why }
 }

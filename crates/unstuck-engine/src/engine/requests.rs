@@ -1,4 +1,4 @@
-//! What was asked, and what executors say: taken in order, and kept in line until the batch is staged.
+//! What was asked, and what executors say: taken in order, and in line again where the batch comes to nothing.
 
 use unstuck_core::command::{Command, Start, StartInput};
 use unstuck_core::decide::Answer;
@@ -9,34 +9,30 @@ use unstuck_store::contract::{Store, StoreError};
 use super::Engine;
 use super::isolation::{Suspect, WorkKind};
 use super::settling::OutstandingBatch;
-use crate::batch::{Batch, Undecided};
+use crate::batch::{Batch, Deferred, Undecided};
 use crate::executor::ExecutorReport;
 use crate::request::{EngineError, Output, Request, StartRun};
 
 impl<S: Store> Engine<S> {
-    /// What was asked, in order. It stays in line until the batch is staged.
+    /// What was asked, in order.
     pub(super) fn decide_requests(
         &mut self,
         batch: &mut Batch,
         done: &mut OutstandingBatch,
-        limit: usize,
     ) -> Result<(), StoreError> {
-        done.requests = self.inbox.len().min(limit);
-        let requests: Vec<Request> = self.inbox.iter().take(done.requests).cloned().collect();
-        done.counts.add(WorkKind::Request, requests.len());
-        if !requests.is_empty() {
+        done.counts.add(WorkKind::Request, done.requests.len());
+        if !done.requests.is_empty() {
             done.suspect = Some(Suspect::Request);
         }
-        let runs = requests.iter().filter_map(Request::run).collect();
-        batch.lock(&mut self.batch_context(), runs)?;
-        for (place, request) in requests.into_iter().enumerate() {
+        for place in 0..done.requests.len() {
+            let request = done.requests[place].clone();
             self.decide_request(batch, done, request, place)?;
             batch.deliver_all(&mut self.batch_context())?;
         }
         Ok(())
     }
 
-    fn decide_request(
+    pub(super) fn decide_request(
         &mut self,
         batch: &mut Batch,
         done: &mut OutstandingBatch,
@@ -49,7 +45,7 @@ impl<S: Store> Engine<S> {
                 (Some(ticket), self.decide_command(batch, done, run, command))
             }
             Request::Forget { ticket, runs } => {
-                let result = batch.forget(&mut self.batch_context(), &runs, None);
+                let result = batch.forget(&runs, None);
                 if result.is_ok() && self.set_aside_count() > 0 {
                     done.released.extend(runs.iter().map(|(run, _)| *run));
                 }
@@ -57,7 +53,6 @@ impl<S: Store> Engine<S> {
             }
             Request::Bulk { ticket, bulk, command } => (Some(ticket), self.change_bulk(batch, bulk, command)),
             Request::Lost { attempt, with_others } => {
-                done.losses.push((attempt, with_others));
                 let command = Command::Lost { attempt, with_others };
                 let result = self.decide_unless_set_aside(batch, attempt.run, command);
                 if must_be_kept(&result) {
@@ -65,14 +60,17 @@ impl<S: Store> Engine<S> {
                 }
                 (None, result)
             }
-            Request::Executor(word) => {
-                done.words.push(word.clone());
-                (None, self.decide_report(batch, done, word)?)
-            }
+            Request::Executor(word) => (None, self.decide_report(batch, done, word, place)),
         };
         let result = match result {
             Err(Undecided::Busy) => {
                 done.busy.push(place);
+                return Ok(());
+            }
+            Err(Undecided::Lacking) => {
+                if !batch.defer(Deferred::Request(place)) {
+                    done.later.push(place);
+                }
                 return Ok(());
             }
             Err(Undecided::Aside) => return Ok(()),
@@ -88,10 +86,7 @@ impl<S: Store> Engine<S> {
 
     fn decide_start(&mut self, batch: &mut Batch, start: StartRun) -> Result<Answer, Undecided> {
         let flow = self.flows.newest(&mut self.store, &start.flow).map_err(Undecided::Error)?;
-        let known = match &start.key {
-            Some(key) => batch.run_of_key(&mut self.batch_context(), &flow.name, key)?,
-            None => None,
-        };
+        let known = start.key.as_ref().and_then(|key| batch.run_of_key(&flow.name, key));
         let run = known.unwrap_or_else(|| RunId(self.ids.next(self.last)));
         if known.is_none() {
             batch.expect_new(run);
@@ -123,39 +118,49 @@ impl<S: Store> Engine<S> {
         batch: &mut Batch,
         done: &mut OutstandingBatch,
         word: ExecutorReport,
-    ) -> Result<Result<Answer, Undecided>, StoreError> {
-        if let Some(attempt) = word.ended_attempt()
+        place: usize,
+    ) -> Result<Answer, Undecided> {
+        let last = word.ended_attempt();
+        let asked = match word {
+            ExecutorReport::Report(attempt, report) => {
+                Some((attempt.run, Command::Report { attempt, report }))
+            }
+            ExecutorReport::Lost(attempt) => {
+                Some((attempt.run, Command::Lost { attempt, with_others: false }))
+            }
+            ExecutorReport::Freed(_) => None,
+        };
+        let prepared = match &asked {
+            Some((run, _)) if self.is_set_aside(*run) => Err(Undecided::Aside),
+            Some((run, command)) => batch.prepare(&mut self.batch_context(), *run, command, None).map(Some),
+            None => Ok(None),
+        };
+        if let Err(Undecided::Lacking) = prepared {
+            return Err(Undecided::Lacking);
+        }
+        if let Some(attempt) = last
             && let Some((worker, load)) = self.handed_out.remove(&attempt)
         {
             self.offers.release_room(&worker, load);
-            let queues = self.offers.of(&worker).map(|offer| offer.queues.clone());
-            let waiting = match queues {
-                Some(queues) => self.store.highest_waiting_priority(&queues)?,
-                None => None,
-            };
+            let offer = self.offers.of(&worker);
+            let waiting = offer.and_then(|offer| batch.highest_waiting(&offer.queues));
             self.offers.set_answering(Some((&worker, waiting)));
             done.ended.push((attempt, worker, load));
         }
-        let last = word.ended_attempt();
-        let result = match word {
-            ExecutorReport::Report(attempt, says) => {
-                self.decide_unless_set_aside(batch, attempt.run, Command::Report { attempt, report: says })
+        let result = match (prepared, asked) {
+            (Ok(Some(flow)), Some((run, command))) => {
+                batch.decide_prepared(&mut self.batch_context(), run, command, &flow)
             }
-            ExecutorReport::Lost(attempt) => self.decide_unless_set_aside(
-                batch,
-                attempt.run,
-                Command::Lost { attempt, with_others: false },
-            ),
-            ExecutorReport::Freed(_) => Ok(Answer::Done),
+            (Ok(_), _) => Ok(Answer::Done),
+            (Err(undecided), _) => Err(undecided),
         };
         self.offers.set_answering(None);
         if let Some(attempt) = last
             && must_be_kept(&result)
-            && let Some(word) = done.words.last()
         {
-            done.held.push((attempt.run, Request::Executor(word.clone())));
+            done.held.push((attempt.run, done.requests[place].clone()));
         }
-        Ok(result)
+        result
     }
 
     /// Somebody asks something of a run. One that is set aside is tried all the same, and is set aside no longer if that can
@@ -198,6 +203,6 @@ fn must_be_kept(result: &Result<Answer, Undecided>) -> bool {
     match result {
         Err(Undecided::Aside) => true,
         Err(Undecided::Error(error)) => error.is_unusable_flow(),
-        Ok(_) | Err(Undecided::Busy) => false,
+        Ok(_) | Err(Undecided::Busy | Undecided::Lacking) => false,
     }
 }

@@ -13,7 +13,6 @@ use super::busy::BusyRequests;
 use super::clock::ClockWork;
 use super::isolation::{Suspect, WorkCounts};
 use super::telemetry;
-use crate::executor::ExecutorReport;
 use crate::request::{EngineError, Output, Request, Ticket};
 
 /// How long to wait before asking a store again that is full or away.
@@ -27,10 +26,12 @@ pub(crate) struct OutstandingBatch {
     /// `None`: it changed nothing, but what it saw may not be durable yet.
     pub(super) stage: Option<StageId>,
     pub(super) outputs: Vec<Output>,
-    /// Words of executors, to be heard again if the batch fails.
-    pub(super) words: Vec<ExecutorReport>,
-    /// Losses of the engine before, likewise.
-    pub(super) losses: Vec<(AttemptId, bool)>,
+    /// The requests that it has taken from the line. Once it is staged, those that nobody waits for: what executors say, and
+    /// losses of sessions that have ended, to be heard again if it is lost.
+    pub(super) requests: Vec<Request>,
+    /// The places of those whose runs somebody else has, and of those that lack something: they wait for another batch.
+    pub(super) busy: Vec<usize>,
+    pub(super) later: Vec<usize>,
     /// Attempts that it hands out.
     pub(super) handed_out: Vec<(AttemptId, Worker, u32)>,
     /// Attempts whose last word it has heard.
@@ -41,9 +42,6 @@ pub(crate) struct OutstandingBatch {
     pub(super) clock: ClockWork,
     /// Bulk actions as it leaves them.
     pub(super) bulks: Vec<Bulk>,
-    /// How many requests it has taken from the line, and the places of those that must wait for the next batch.
-    pub(super) requests: usize,
-    pub(super) busy: Vec<usize>,
     /// Somebody else had a run: what could not be done with it is tried again, also when nothing else is to be done.
     pub(super) met_busy: bool,
     /// How much of each kind it has taken, and what it has decided if that is one thing.
@@ -58,16 +56,24 @@ pub(crate) struct OutstandingBatch {
 }
 
 impl<S: Store> Engine<S> {
-    /// A batch is staged: its requests leave the line.
+    /// A batch is staged: its requests have left the line, but for those that wait for another batch.
     pub(super) fn staged(&mut self, mut done: OutstandingBatch) {
         self.bulks.apply_staged(std::mem::take(&mut done.bulks));
         self.clock.staged(&done.clock, self.set_aside_count() > 0);
-        let taken = self.inbox.drain(..done.requests).enumerate();
-        let busy: Vec<Request> =
-            taken.filter(|(place, _)| done.busy.contains(place)).map(|(_, request)| request).collect();
+        let (mut busy, mut later) = (Vec::new(), Vec::new());
+        for (place, request) in std::mem::take(&mut done.requests).into_iter().enumerate() {
+            if done.busy.contains(&place) {
+                busy.push(request);
+            } else if done.later.contains(&place) {
+                later.push(request);
+            } else if request.ticket().is_none() {
+                done.requests.push(request);
+            }
+        }
         if done.met_busy || !busy.is_empty() {
             self.busy.wait(busy, self.now);
         }
+        self.put_back_in_line(later);
         self.batch_limit = self.batch_limit.saturating_mul(2).min(self.settings.max_batch);
         self.more = done.stage.is_some() || !done.ended.is_empty();
         self.record_staged_aside(&mut done);
@@ -148,8 +154,7 @@ impl<S: Store> Engine<S> {
         again
     }
 
-    /// A batch is gone: its callers are told, its hand-outs taken back. Gives what is to be heard again: the losses and
-    /// its executors' words.
+    /// A batch is gone: its callers are told, its hand-outs taken back. Gives what is to be heard again.
     fn undo(
         &mut self,
         done: OutstandingBatch,
@@ -169,9 +174,7 @@ impl<S: Store> Engine<S> {
                 outputs.push(refusal(ticket, error));
             }
         }
-        let loss = |(attempt, with_others)| Request::Lost { attempt, with_others };
-        let losses = done.losses.into_iter().map(loss);
-        losses.chain(done.words.into_iter().map(Request::Executor)).collect()
+        done.requests
     }
 
     /// The store could not take a batch, whatever is in it: callers are told.

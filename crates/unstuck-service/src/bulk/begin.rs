@@ -8,19 +8,23 @@ use unstuck_api::runs::RunState;
 use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, Pace};
 use unstuck_core::event::Actor;
 use unstuck_engine::bulk::{BulkFilter, BulkPlan, BulkRequest, Selection, TargetFilter};
-use unstuck_engine::flows::Flows;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
-use unstuck_store::contract::{OpenErrorFilter, Store, StoreError};
+use unstuck_store::contract::{OpenErrorFilter, StoreError};
 
 use super::StepNames;
-use crate::service::ServiceError;
+use crate::service::{Service, ServiceError};
 use crate::{change_run, convert, errors, list, run_name};
 
 /// Starts a bulk action, or returns what it would do.
-pub(crate) fn begin(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkBegunView, ServiceError> {
+pub(crate) fn begin(
+    service: &Service,
+    handle: &Handle,
+    begin: NewBulk,
+    by: Actor,
+) -> Result<BulkBegunView, ServiceError> {
     let dry_run = begin.dry_run;
-    let order = order_of(handle, begin, by)?;
+    let order = order_of(service, handle, begin, by)?;
     let (selection, action) = (order.words.to_string(), order.action.verb().to_owned());
     if !dry_run {
         let (bulk, left_out) = start(handle, order)?;
@@ -38,14 +42,12 @@ pub(crate) fn begin(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkBe
         });
     }
     let BulkPlan { total, left_out, runs, first } = handle.plan_bulk(&order)?;
-    let targets = handle.read(move |store, flows| {
-        let mut names = StepNames::default();
-        let found = (0..).zip(first).map(|(place, (run, unit))| {
-            let step = names.of(store, flows, run, unit);
-            TargetView { place, run: run.to_string(), step, result: ResultKind::Pending, why: None }
-        });
-        found.collect()
-    })?;
+    let mut names = StepNames::default();
+    let found = (0..).zip(first).map(|(place, (run, unit))| {
+        let step = names.of(handle.reader(), &service.flows, run, unit);
+        TargetView { place, run: run.to_string(), step, result: ResultKind::Pending, why: None }
+    });
+    let targets = found.collect();
     Ok(BulkBegunView { bulk: None, dry_run, selection, total, runs: Some(runs), left_out, action, targets })
 }
 
@@ -53,10 +55,8 @@ pub(crate) fn begin(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkBe
 fn start(handle: &Handle, order: BulkRequest) -> Result<(Option<Bulk>, u64), ServiceError> {
     let forgets = order.action == BulkAction::Forget;
     Ok(match handle.start_bulk(order.clone()) {
-        // Forgetting frees space, and a reserve is kept for doing so on a full disk.
-        Err(EngineError::Store(StoreError::Full(_)))
-            if forgets && handle.read(|store, _| store.release_reserve())? =>
-        {
+        // To forget makes room, and there is some in reserve for it.
+        Err(EngineError::Store(StoreError::Full(_))) if forgets && handle.release_reserve()? => {
             handle.start_bulk(order)?
         }
         started => started?,
@@ -64,7 +64,12 @@ fn start(handle: &Handle, order: BulkRequest) -> Result<(Option<Bulk>, u64), Ser
 }
 
 /// Builds the engine's request, with every name resolved.
-fn order_of(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkRequest, ServiceError> {
+fn order_of(
+    service: &Service,
+    handle: &Handle,
+    begin: NewBulk,
+    by: Actor,
+) -> Result<BulkRequest, ServiceError> {
     let words = words_of(&begin);
     let action = action_of(&begin.action)?;
     if begin.canary.is_some() && !action.has_later_result() {
@@ -72,7 +77,7 @@ fn order_of(handle: &Handle, begin: NewBulk, by: Actor) -> Result<BulkRequest, S
             "--canary has no use here: the result of each target is known at once. Leave it out",
         ));
     }
-    let selection = selection_of(handle, &begin, &action)?;
+    let selection = selection_of(service, handle, &begin, &action)?;
     let pace = Pace { rate: begin.rate.unwrap_or(Pace::default().rate), canary: begin.canary };
     let (max, reason) = (begin.max, begin.reason.map(Arc::from));
     Ok(BulkRequest { action, selection, words: words.into(), max, pace, by, reason })
@@ -117,7 +122,13 @@ fn action_of(act: &BulkVerb) -> Result<BulkAction, ServiceError> {
 }
 
 /// Builds the selection: named runs, or a filter; refuses both, or neither.
-fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result<Selection, ServiceError> {
+fn selection_of(
+    service: &Service,
+    handle: &Handle,
+    begin: &NewBulk,
+    action: &BulkAction,
+) -> Result<Selection, ServiceError> {
+    let (reader, flows) = (handle.reader(), &service.flows);
     let has_common =
         begin.group.is_some() || begin.flow.is_some() || begin.policy.is_some() || begin.state.is_some();
     let has_common = has_common || begin.needs_person || !begin.labels.is_empty();
@@ -125,11 +136,8 @@ fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result
         if has_common {
             return Err(ServiceError::refused("give either runs or filters, not both"));
         }
-        let runs = begin.runs.clone();
-        let find = move |store: &mut dyn Store, flows: &mut Flows| {
-            runs.iter().map(|run| run_name::find_run(store, flows, run)).collect::<Result<Vec<_>, _>>()
-        };
-        return Ok(Selection::Runs(handle.read(find)??));
+        let find = |run: &String| run_name::find_run(reader, flows, run);
+        return Ok(Selection::Runs(begin.runs.iter().map(find).collect::<Result<_, _>>()?));
     }
     if !has_common {
         return Err(ServiceError::refused(
@@ -142,16 +150,12 @@ fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result
             "a completed run has no failed step to continue from; use --all or --steps",
         ));
     }
-    let group = match begin.group.clone() {
-        Some(group) => Some(handle.read(move |store, _| errors::find(store, &group))??.group),
+    let group = match &begin.group {
+        Some(group) => Some(errors::find(reader, group)?.group),
         None => None,
     };
-    let labels = begin.labels.clone();
-    let versions = if labels.is_empty() {
-        None
-    } else {
-        Some(handle.read(move |store, flows| list::with_labels(store, flows, &labels))??)
-    };
+    let versions =
+        if begin.labels.is_empty() { None } else { Some(list::with_labels(reader, flows, &begin.labels)?) };
     let flow: Option<Arc<str>> = begin.flow.as_deref().map(Arc::from);
     let which = TargetFilter { acknowledged: begin.include_acknowledged, needs_person: begin.needs_person };
     let common =

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::Flow;
+use unstuck_core::model::run::Run;
 use unstuck_store::conformance::TestStore;
-use unstuck_store::contract::StoreError;
+use unstuck_store::contract::{BatchId, Locked, StoreError};
 use unstuck_store::delegate_store;
 
 /// A store beside the runs that somebody else has.
@@ -14,12 +15,14 @@ pub(crate) struct Contended<S> {
     inner: S,
     /// How often each cannot be locked.
     busy: BTreeMap<RunId, u32>,
+    /// Those that a batch has locked and was not given: they come back with it.
+    held: Vec<(BatchId, Run)>,
 }
 
 impl<S> Contended<S> {
     /// Nobody has anything yet.
     pub(crate) fn new(inner: S) -> Contended<S> {
-        Contended { inner, busy: BTreeMap::new() }
+        Contended { inner, busy: BTreeMap::new(), held: Vec::new() }
     }
 
     fn inner(&mut self) -> &mut S {
@@ -34,16 +37,52 @@ impl<S> Contended<S> {
         }
         true
     }
+
+    /// Keeps back a run that somebody else has.
+    fn contend(&mut self, batch: BatchId, run: RunId, locked: &mut Locked) {
+        if self.is_busy(run)
+            && let Locked::Here(run) = std::mem::replace(locked, Locked::Busy)
+        {
+            self.held.push((batch, *run));
+        }
+    }
+
+    /// What was kept back from a batch, which ends.
+    fn take_held(&mut self, batch: BatchId) -> Vec<Run> {
+        self.held.extract_if(.., |(of, _)| *of == batch).map(|(_, run)| run).collect()
+    }
 }
 
-delegate_store!([<S: Store>] Contended<S>, inner, but locks {
-    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
-        let is_busy: Vec<bool> = runs.iter().map(|run| self.is_busy(*run)).collect();
-        let free: Vec<RunId> =
-            runs.iter().zip(&is_busy).filter(|(_, busy)| !**busy).map(|(run, _)| *run).collect();
-        let mut locked = self.inner.lock(&free)?.into_iter();
-        let each = is_busy.iter().map(|busy| if *busy { Some(Locked::Busy) } else { locked.next() });
-        Ok(each.flatten().collect())
+delegate_store!([<S: Store>] Contended<S>, inner, but loads {
+    fn loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)> {
+        let (batch, mut loaded) = self.inner.loaded()?;
+        for (run, locked) in loaded.iter_mut().flat_map(|loaded| &mut loaded.runs) {
+            self.contend(batch, *run, locked);
+        }
+        Some((batch, loaded))
+    }
+
+    fn more(&mut self, batch: BatchId, runs: &[RunId], payloads: &[PayloadId]) -> Result<More, StoreError> {
+        let mut more = self.inner.more(batch, runs, payloads)?;
+        for (run, locked) in runs.iter().zip(&mut more.runs) {
+            self.contend(batch, *run, locked);
+        }
+        Ok(more)
+    }
+
+    fn stage(&mut self, batch: BatchId, mut stage: Stage) -> Result<StageId, StoreError> {
+        stage.unchanged.append(&mut self.take_held(batch));
+        self.inner.stage(batch, stage)
+    }
+
+    fn abandon(&mut self, batch: BatchId, mut unchanged: Vec<Run>) {
+        unchanged.append(&mut self.take_held(batch));
+        self.inner.abandon(batch, unchanged);
+    }
+
+    fn rollback(&mut self, batch: BatchId) {
+        self.take_held(batch);
+        self.inner.rollback(batch);
     }
 });
 

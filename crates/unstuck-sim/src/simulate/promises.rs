@@ -24,6 +24,7 @@ mod requests;
 mod rest;
 mod run_record;
 mod settled;
+mod shown;
 mod stopped;
 mod store_view;
 mod sweep;
@@ -98,6 +99,8 @@ pub struct Promises {
     bulks: Bulks,
     /// Runs that somebody has forgotten.
     forgotten: BTreeSet<RunId>,
+    /// The last event of each run that a reader was shown, since the last crash.
+    shown: BTreeMap<RunId, u64>,
     /// What was heard and not looked at yet.
     heard: Vec<Observation>,
     timeline: Timeline,
@@ -156,6 +159,7 @@ impl Promises {
             switch: Switch::default(),
             bulks: Bulks::default(),
             forgotten: BTreeSet::new(),
+            shown: BTreeMap::new(),
             heard: Vec::new(),
             timeline: Timeline::new(),
             died_at: None,
@@ -283,7 +287,7 @@ impl Promises {
             self.bulks.may_have_changed(bulk, command);
         }
         self.hands.crashed();
-        let result = self.find_unheard(store, flows);
+        let result = self.find_unheard(store, flows).and_then(|()| self.check_shown_is_kept(store));
         unless_away(result)?;
         self.reopen(store, now)?;
         self.in_force.restart();
@@ -386,6 +390,7 @@ impl Promises {
             return Ok(());
         }
         let notices = Notices::read(store)?;
+        self.check_shown(store, &touched)?;
         for id in touched {
             self.look_at_run(store, flows, id, &notices)?;
         }

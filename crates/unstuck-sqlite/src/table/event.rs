@@ -61,6 +61,13 @@ pub(crate) fn record(connection: &Connection, pos: u64) -> Result<(LogEntry, u64
     Ok((record, prev))
 }
 
+/// Whether there is a record at a position.
+pub(crate) fn is_there(connection: &Connection, pos: u64) -> Result<bool, StoreError> {
+    let mut statement =
+        connection.prepare_cached("SELECT 1 FROM event WHERE pos = ?1").map_err(store_error)?;
+    statement.exists([number(pos)?]).map_err(store_error)
+}
+
 /// The events of a run up to `head`, those after number `after`, in order.
 pub(crate) fn history(connection: &Connection, head: u64, after: u64) -> Result<Vec<Event>, StoreError> {
     let mut events = Vec::new();
@@ -77,8 +84,25 @@ pub(crate) fn history(connection: &Connection, head: u64, after: u64) -> Result<
     Ok(events)
 }
 
-/// A run as its history up to `head` gives it.
-pub(crate) fn run_at(connection: &Connection, id: RunId, head: u64) -> Result<Run, StoreError> {
+/// The events of a run up to `head`, those after the one at position `after`, in order; `None` where that is not one of them.
+pub(crate) fn history_since(
+    connection: &Connection,
+    head: u64,
+    after: u64,
+) -> Result<Option<Vec<Event>>, StoreError> {
+    let mut events = Vec::new();
+    let mut pos = head;
+    while pos > after {
+        let (record, prev) = record(connection, pos)?;
+        events.push(record.event);
+        pos = prev;
+    }
+    events.reverse();
+    Ok((pos == after).then_some(events))
+}
+
+/// A run as replaying all of its history up to `head` gives it.
+pub(crate) fn replay_to(connection: &Connection, id: RunId, head: u64) -> Result<Run, StoreError> {
     let mut run = None;
     for event in history(connection, head, 0)? {
         replay_event(&mut run, &event).map_err(|why| unsound(id, event.seq, &why))?;

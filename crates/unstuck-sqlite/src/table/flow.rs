@@ -13,7 +13,16 @@ use unstuck_store::contract::{FlowRecord, StoreError};
 use unstuck_store::verify::RESTORE;
 
 /// Every flow version, in the order in which they were kept.
-pub(crate) fn flows(connection: &Connection) -> Result<Vec<FlowRecord>, StoreError> {
+pub(crate) fn all(connection: &Connection) -> Result<Vec<FlowRecord>, StoreError> {
+    flows(connection, FlowId(0), usize::MAX)
+}
+
+/// Flow versions after this one, in the order in which they were kept, at most so many.
+pub(crate) fn flows(
+    connection: &Connection,
+    after: FlowId,
+    limit: usize,
+) -> Result<Vec<FlowRecord>, StoreError> {
     let damaged = |(flow, why): (FlowRecord, Option<String>)| match why {
         None => Ok(flow),
         Some(why) => {
@@ -21,14 +30,19 @@ pub(crate) fn flows(connection: &Connection) -> Result<Vec<FlowRecord>, StoreErr
             Err(broken(format!("version {version} of flow `{name}` is damaged: {why}; {RESTORE}")))
         }
     };
-    flow_rows(connection)?.into_iter().map(damaged).collect()
+    flow_rows(connection, after, limit)?.into_iter().map(damaged).collect()
 }
 
-/// Every flow version, in the order in which they were kept, with what is wrong with its row.
-pub(crate) fn flow_rows(connection: &Connection) -> Result<Vec<(FlowRecord, Option<String>)>, StoreError> {
-    let sql = "SELECT id, name, version, source, directory, steps, sum FROM flow ORDER BY id";
-    let mut statement = connection.prepare(sql).map_err(store_error)?;
-    let mut rows = statement.query([]).map_err(store_error)?;
+/// The same, with what is wrong with each row.
+pub(crate) fn flow_rows(
+    connection: &Connection,
+    after: FlowId,
+    limit: usize,
+) -> Result<Vec<(FlowRecord, Option<String>)>, StoreError> {
+    let sql = "SELECT id, name, version, source, directory, steps, sum FROM flow WHERE id > ?1 ORDER BY id LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = statement.query([number(after.0)?, limit]).map_err(store_error)?;
     let mut flows = Vec::new();
     while let Some(row) = rows.next().map_err(store_error)? {
         let id = FlowId(unsigned(row.get(0).map_err(store_error)?));
@@ -69,4 +83,12 @@ pub(crate) fn put_flow(
         .execute(sql, params![number(id.0)?, &**name, &**version, &**source, &**directory, steps, sum])
         .map_err(store_error)?;
     transaction.commit().map_err(store_error)
+}
+
+/// The names of all flows.
+pub(crate) fn names(connection: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
+    let sql = "SELECT DISTINCT name FROM flow ORDER BY name";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let names = statement.query_map([], |row| row.get::<_, String>(0)).map_err(store_error)?;
+    names.map(|name| name.map(Arc::from)).collect::<Result<_, _>>().map_err(store_error)
 }

@@ -1,16 +1,19 @@
 //! The table `run`: where the history of a run ends, for runs that have left memory or are behind in the log.
 
 use crate::error::store_error;
+use crate::info;
 use crate::list_runs::bits;
 use crate::log_entry::{StoredSlot, from_text, to_text};
-use crate::pending_transaction::Row;
+use crate::pending_transaction::{ReplacedWakes, Row};
 use crate::stats::Written;
 use crate::table::number;
 use crate::table::prepare;
+use crate::table::run_snapshot;
 use crate::table::unsigned;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::sync::Arc;
 use unstuck_core::id::RunId;
+use unstuck_core::model::run::RunState;
 use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
@@ -26,6 +29,15 @@ pub(crate) fn run_row(connection: &Connection, run: RunId) -> Result<Option<RunR
     let mut statement =
         connection.prepare_cached("SELECT id, flow, head FROM run WHERE id = ?1").map_err(store_error)?;
     statement.query_row([number(run.0)?], to_run_row).optional().map_err(store_error)
+}
+
+/// The state that the row of this run says, and where its history ended then.
+pub(crate) fn row_state(connection: &Connection, run: RunId) -> Result<Option<(u64, RunState)>, StoreError> {
+    let sql = "SELECT head, state FROM run WHERE id = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let row = statement.query_row([number(run.0)?], |row| Ok((row.get(0)?, row.get(1)?)));
+    let row: Option<(i64, String)> = row.optional().map_err(store_error)?;
+    row.map(|(head, state)| Ok((unsigned(head), info::state(&state)?))).transpose()
 }
 
 pub(crate) fn to_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, rusqlite::Error> {
@@ -80,9 +92,32 @@ pub(crate) fn write_row(
         ])
         .map_err(store_error)?;
     written.runs.add(row.flow.len() + row.state.len());
-    if row.had_wakes {
-        for sql in ["DELETE FROM wake WHERE run = ?1", "DELETE FROM lease WHERE run = ?1"] {
-            prepare(transaction, sql)?.execute([number(row.run.0)?]).map_err(store_error)?;
+    if let Some(body) = &row.snapshot {
+        run_snapshot::write(transaction, row.run, row.head, body, written)?;
+    }
+    write_wakes(transaction, row, written)
+}
+
+/// Writes what will wake a run, in the place of what was there of it.
+fn write_wakes(transaction: &Transaction<'_>, row: &Row, written: &mut Written) -> Result<(), StoreError> {
+    let run = number(row.run.0)?;
+    match &row.replaced {
+        ReplacedWakes::None => {}
+        ReplacedWakes::All => {
+            for sql in ["DELETE FROM wake WHERE run = ?1", "DELETE FROM lease WHERE run = ?1"] {
+                prepare(transaction, sql)?.execute([run]).map_err(store_error)?;
+            }
+        }
+        ReplacedWakes::Of(places) => {
+            for sql in [
+                "DELETE FROM wake WHERE run = ?1 AND step = ?2 AND item = ?3",
+                "DELETE FROM lease WHERE run = ?1 AND step = ?2 AND item = ?3",
+            ] {
+                let mut delete = prepare(transaction, sql)?;
+                for (step, item) in places {
+                    delete.execute([run, *step, *item]).map_err(store_error)?;
+                }
+            }
         }
     }
     let insert =
@@ -94,7 +129,7 @@ pub(crate) fn write_row(
         let planned = wake.timer.map(|timer| timer.set.0);
         let heard = wake.timer.and_then(|timer| timer.heard).map(|heard| heard.0);
         prepare(transaction, insert)?
-            .execute(params![number(row.run.0)?, wake.step, wake.item, due, planned, heard, ready])
+            .execute(params![run, wake.step, wake.item, due, planned, heard, ready])
             .map_err(store_error)?;
     }
     Ok(())

@@ -56,6 +56,23 @@ pub(crate) fn wakes(
     Ok(())
 }
 
+/// Calls `each` with the timers of parked runs, the earliest first, for as long as it gives true.
+pub(crate) fn by_time(
+    connection: &Connection,
+    mut each: impl FnMut(Time, RunId) -> bool,
+) -> Result<(), StoreError> {
+    let sql = "SELECT due, run FROM wake WHERE due IS NOT NULL ORDER BY due, run";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let due = Time(row.get(0).map_err(store_error)?);
+        if !each(due, RunId(unsigned(row.get(1).map_err(store_error)?))) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
 /// The unit that a row names.
 pub(crate) fn unit(step: i64, item: i64) -> Option<UnitRef> {
     u16::try_from(step).ok().map(|step| UnitRef { step: StepIndex(step), item: u32::try_from(item).ok() })

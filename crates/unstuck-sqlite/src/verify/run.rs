@@ -16,12 +16,14 @@ use crate::error::store_error;
 use crate::list_runs::bits;
 use crate::table::payload;
 use crate::table::run_key;
+use crate::table::run_snapshot::{self, RunSnapshot};
 use crate::table::unsigned;
 use crate::table::wake::WakeRow;
 use crate::verify::CheckReport;
 use crate::verify::by_run::ByRun;
 use crate::verify::chain::{Chain, Link};
 use crate::verify::errors::{EndedInError, StoredError, StoredOpenError, compare_open};
+use crate::verify::kept_state::KeptState;
 use crate::verify::payloads::KnownPayloads;
 use crate::verify::positions::Positions;
 use crate::verify::ranges::Range;
@@ -54,11 +56,14 @@ pub(crate) struct Totals {
     pub(crate) has_stray_wakes: bool,
     /// Whether there are errors of no run.
     pub(crate) has_stray_errors: bool,
+    /// Whether there are states of no run.
+    pub(crate) has_stray_snapshots: bool,
 }
 
 impl Totals {
     pub(crate) fn add(&mut self, other: Totals) {
-        let Totals { visited, keys, slots, resumed, has_stray_wakes, has_stray_errors } = other;
+        let Totals { visited, keys, slots, resumed, has_stray_wakes, has_stray_errors, has_stray_snapshots } =
+            other;
         self.visited.add(visited);
         self.keys += keys;
         for (name, (taken, max)) in slots {
@@ -68,6 +73,7 @@ impl Totals {
         self.resumed.extend(resumed);
         self.has_stray_wakes |= has_stray_wakes;
         self.has_stray_errors |= has_stray_errors;
+        self.has_stray_snapshots |= has_stray_snapshots;
     }
 }
 
@@ -77,6 +83,7 @@ struct StoredRun {
     leases: Vec<LeaseRow>,
     errors: Vec<StoredError>,
     open: Vec<StoredOpenError>,
+    snapshot: Option<Result<RunSnapshot, String>>,
 }
 
 /// The row of a run.
@@ -118,14 +125,19 @@ impl<'c> RunChecks<'c> {
         let mut statement = select(StoredOpenError::COLUMNS, "open_error", "run")?;
         let mut open = ByRun::new(statement.query(ends()).map_err(store_error)?, StoredOpenError::read)?;
 
+        let mut statement = select(run_snapshot::COLUMNS, "run_snapshot", "run")?;
+        let mut snapshots = ByRun::new(statement.query(ends()).map_err(store_error)?, run_snapshot::read)?;
+
         let mut statement = select("id, flow, state, parent, head, slot, local, rests", "run", "id")?;
         let mut found = ByRun::new(statement.query(ends()).map_err(store_error)?, read_row)?;
         for id in self.snapshot.ids_in(range)? {
             let row = found.of(id).map(|rows| rows.into_iter().next());
             let mut kept = |row: &Option<RunRowState>| {
-                // Only a run with a row has wakeups in rows.
+                // Only a run with a row has wakeups in rows, and a state.
                 let wakes = if row.is_some() { wakes.of(id)? } else { Vec::new() };
-                Ok(StoredRun { wakes, leases: leases.of(id)?, errors: errors.of(id)?, open: open.of(id)? })
+                let snapshot = if row.is_some() { snapshots.of(id)?.pop().flatten() } else { None };
+                let (leases, errors, open) = (leases.of(id)?, errors.of(id)?, open.of(id)?);
+                Ok(StoredRun { wakes, leases, errors, open, snapshot })
             };
             match row.and_then(|row| Ok((kept(&row)?, row))) {
                 Ok((kept, row)) => self.run(id, row.as_ref(), kept, report)?,
@@ -145,6 +157,7 @@ impl<'c> RunChecks<'c> {
         }
         self.totals.has_stray_wakes |= wakes.finish()? | leases.finish()?;
         self.totals.has_stray_errors |= errors.finish()? | open.finish()?;
+        self.totals.has_stray_snapshots |= snapshots.finish()?;
         Ok(())
     }
 
@@ -193,6 +206,7 @@ impl<'c> RunChecks<'c> {
             Some(row) => StoredWakeRows::of_rows(kept.wakes, row.slot.as_deref())?,
             None => StoredWakeRows::default(),
         };
+        let mut kept_state = KeptState::new(id, kept.snapshot);
         let mut payloads = BTreeSet::new();
         let mut ended = EndedInError::default();
         for Link { pos, record } in chain.links {
@@ -207,6 +221,7 @@ impl<'c> RunChecks<'c> {
                 }
             };
             history.check_event(&record.event, findings);
+            kept_state.compare(pos, history.run(), findings);
             ended.follow(&record.event, history.run(), pos > self.snapshot.errors_from);
             record.event.for_each_payload(|payload| {
                 payloads.insert(payload);
@@ -217,6 +232,7 @@ impl<'c> RunChecks<'c> {
                 wakes.change(changed);
             }
         }
+        kept_state.finish(findings);
         wakes.move_leases(kept.leases);
         if history.run().is_some() {
             ended.compare(id, kept.errors, findings);

@@ -249,7 +249,7 @@ pub(crate) fn flows(
     report: &mut CheckReport,
 ) -> Result<Versions, StoreError> {
     let mut flows = BTreeMap::new();
-    for (number, (record, damage)) in (1..).zip(flow::flow_rows(connection)?) {
+    for (number, (record, damage)) in (1..).zip(flow::flow_rows(connection, FlowId(0), usize::MAX)?) {
         report.flows += 1;
         let FlowRecord { id, name, version, .. } = &record;
         let place = format!("version {version} of flow `{name}`");

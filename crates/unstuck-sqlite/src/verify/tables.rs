@@ -52,6 +52,9 @@ pub(crate) fn check_totals(
     if totals.has_stray_errors {
         tell_unreadable("the errors", errors::strays(snapshot, report), report)?;
     }
+    if totals.has_stray_snapshots {
+        tell_unreadable("the stored states", orphaned_snapshots(snapshot, report), report)?;
+    }
     tell_unreadable("the notices", notices(snapshot, report), report)?;
     tell_unreadable("the keys", orphaned_keys(snapshot, totals, report), report)?;
     tell_unreadable("the bulk actions", bulks::check(snapshot, totals, report), report)
@@ -111,6 +114,16 @@ fn orphaned_wakeups(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result
             let what = "it has a lease, but the run does not exist";
             report.add(Finding::new(Promise::Wakeup, run.to_string(), what, HARMLESS));
         }
+        Ok(())
+    })
+}
+
+/// Every state that is kept is that of a run with a row.
+fn orphaned_snapshots(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+    let sql = "SELECT run FROM run_snapshot WHERE run NOT IN (SELECT id FROM run)";
+    each_run(snapshot.connection, sql, |run| {
+        let what = "its state is stored, but it has no row";
+        report.add(Finding::new(Promise::Snapshot, run.to_string(), what, HARMLESS));
         Ok(())
     })
 }

@@ -324,6 +324,37 @@ fn logs() {
     );
 }
 
+/// A run with a long history has its state in a row of its own, which is only a cache.
+#[test]
+fn states_that_are_kept() {
+    let first = "WHERE run = {long} AND prev = 0";
+    let other = "json_set(body, '$.e.facts[0].Started.root_flow', 'other')";
+    let cases = [
+        (
+            format!("UPDATE event SET body = {other} {first}"),
+            "is not what its history gives; no event is lost; stop the engine, make a copy",
+        ),
+        (
+            "UPDATE run_snapshot SET sum = sum + 1".to_owned(),
+            "its stored state cannot be read (its checksum does",
+        ),
+        ("UPDATE run_snapshot SET body = x'00ff'".to_owned(), "nothing is lost and nothing has to be done"),
+        (
+            "INSERT INTO run_snapshot (run, head, format, body, sum) VALUES (5, 1, 1, '{', 0)".to_owned(),
+            "run_0000000000005: its state is stored, but it has no row",
+        ),
+    ];
+    for (sql, said) in cases {
+        let world = World::new(true);
+        assert_eq!(world.check().findings, [], "before: {sql}");
+        world.damage(&sql);
+        assert_found(&world.check(), &sql, Promise::Snapshot, said);
+    }
+    let world = World::new(true);
+    world.damage("UPDATE run_snapshot SET format = 99, body = 'of a newer version'");
+    assert_eq!(world.check().findings, [], "it is not for this version");
+}
+
 #[test]
 fn notices_and_children() {
     let start = "json_extract(body, '$.body.StartChild') IS NOT NULL";

@@ -52,10 +52,10 @@ fn an_engine_that_writes_while_a_check_reads_makes_no_findings() {
         driver.act(first, Command::Cancel { by: user(), reason: None });
         driver.act(last, Command::Admit);
         active.insert(0, last);
-        driver.store.begin().expect("begins");
-        driver.store.lock(&[first]).expect("locks");
+        driver.begin().expect("begins");
+        driver.lock(&[first]).expect("locks");
         let forgotten = Stage { at: driver.now, forgotten: vec![first], ..Stage::default() };
-        driver.store.stage(forgotten).expect("stages");
+        driver.stage(forgotten).expect("stages");
         while driver.store.settle(true).is_empty() {}
     };
     let report = check(&directory, &mut compile, &mut meanwhile).expect("checks");
@@ -88,10 +88,10 @@ fn what_is_forgotten_leaves_nothing_behind() {
         }
     }
     assert!(family.iter().all(|run| driver.run(*run).is_final()));
-    driver.store.begin().expect("begins");
-    driver.store.lock(&family).expect("locks");
+    driver.begin().expect("begins");
+    driver.lock(&family).expect("locks");
     let stage = Stage { at: driver.now, forgotten: family, ..Stage::default() };
-    driver.store.stage(stage).expect("stages");
+    driver.stage(stage).expect("stages");
     let flows = driver.flows.clone();
     let report = driver.store.close().check(&flows);
     assert_eq!((report.runs, report.events, report.payloads), (0, 0, 0), "{report:#?}");

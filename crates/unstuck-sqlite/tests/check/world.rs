@@ -57,6 +57,12 @@ impl World {
         for name in ["has", "wants"] {
             call(name, driver.start(&scarce));
         }
+        let long = driver.start(&plain);
+        for _ in 0..20 {
+            driver.act(long, Command::Pause { by: user(), reason: None });
+            driver.act(long, Command::Unpause { by: user() });
+        }
+        call("long", long);
         let first = driver.store.admissible_runs(9).expect("reads");
         driver.act(first[0], Command::Admit);
         let Driver { store, flows, .. } = driver;

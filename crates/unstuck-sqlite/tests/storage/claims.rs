@@ -38,7 +38,7 @@ fn who_has_lost_the_store_to_another_process_stops_and_says_so() {
     assert!(matches!(&refused, StoreError::Broken(what) if what.contains(&wanted)), "{refused}");
     assert!(refused.to_string().contains("unstuck run --continue"), "{refused}");
     // It is over for good.
-    assert_eq!(driver.store.begin(), Err(refused));
+    assert_eq!(driver.begin(), Err(refused));
     drop(driver);
     assert!(other.run(run).expect("read").is_some());
     let policies = unstuck_store::contract::PolicyChange {

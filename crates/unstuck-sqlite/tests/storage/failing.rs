@@ -3,6 +3,7 @@
 use rusqlite::ffi;
 use unstuck_sqlite::{MemoryLimits, Options, WriteMode};
 use unstuck_store::conformance::sessions::session;
+use unstuck_store::conformance::steps::BatchSteps;
 use unstuck_store::contract::{RunFilter, Store as _, StoreError};
 
 use crate::support::faults::{Fault, Op, Which};

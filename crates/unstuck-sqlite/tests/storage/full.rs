@@ -32,7 +32,7 @@ fn it_refuses_new_work_and_goes_on_by_itself() {
         for _ in 0..3 {
             let told = Err::<(), _>(ledger.start_until_it_fails());
             assert!(is_full(&told), "{told:?}");
-            assert!(is_full(&ledger.driver.store.begin()), "nothing new is begun");
+            assert!(is_full(&ledger.driver.begin()), "nothing new is begun");
             ledger.read_everything();
             let told = ledger.driver.store.put_flow(another_flow());
             assert!(matches!(&told, Err(PutFlowError::Store(StoreError::Full(_)))), "{told:?}");
@@ -68,7 +68,7 @@ fn asking_again_does_not_read_everything_again() {
     };
     ledger.fixture().disk().inner().add_fault(no_reads);
     for _ in 0..50 {
-        assert!(is_full(&ledger.driver.store.begin()));
+        assert!(is_full(&ledger.driver.begin()));
     }
     ledger.fixture().disk().inner().faults.clear();
     ledger.start_all(1);

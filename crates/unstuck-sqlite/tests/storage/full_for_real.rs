@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use unstuck_sqlite::{Options, WriteMode};
-use unstuck_store::contract::{Store as _, StoreError};
+use unstuck_store::contract::StoreError;
 
 use crate::support::fixture::Fixture;
 use crate::support::ledger::Ledger;
@@ -80,7 +80,7 @@ fn fill_up(folder: &Path, make_room: impl FnOnce(&Path)) {
     for _ in 0..3 {
         let error = ledger.start_until_it_fails();
         assert!(matches!(error, StoreError::Full(_)), "{error}");
-        assert!(matches!(ledger.driver.store.begin(), Err(StoreError::Full(_))));
+        assert!(matches!(ledger.driver.begin(), Err(StoreError::Full(_))));
         ledger.read_everything();
     }
     let durable = ledger.durable.len();

@@ -17,4 +17,5 @@ mod permissions;
 mod read_only;
 mod rot;
 mod simulated;
+mod snapshots;
 mod users;

@@ -19,6 +19,7 @@ use unstuck_sqlite::verify::check;
 use unstuck_sqlite::{MemoryLimits, Options, SqliteStore, StoredKind};
 use unstuck_store::conformance::driver::{Driver, user};
 use unstuck_store::conformance::flows::{action, graph, sequence};
+use unstuck_store::conformance::steps::BatchSteps;
 use unstuck_store::contract::{
     ErrorFilter, FlowRecord, Locked, NewFlow, OpenErrorFilter, RunChange, RunFilter, RunLogs, Stage, Store,
 };
@@ -63,9 +64,9 @@ fn assert_clean(folder: &Path, flows: &BTreeMap<FlowId, Arc<Flow>>) {
 /// What an engine does when it starts: it looks at the runs that nobody has looked at yet, here at most so many.
 fn examine(driver: &mut Driver<SqliteStore>, most: usize) {
     let runs = driver.store.needs_backfill(None, most).expect("reads");
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let mut stage = Stage { at: driver.now, backfilled: runs.clone(), ..Stage::default() };
-    for locked in driver.store.lock(&runs).expect("locks") {
+    for locked in driver.lock(&runs).expect("locks") {
         let Locked::Here(run) = locked else { panic!("it is there") };
         let flow = driver.flow_of(&run).clone();
         let units = run.units_where(|unit| matches!(unit.state, UnitState::Error { .. }));
@@ -81,7 +82,7 @@ fn examine(driver: &mut Driver<SqliteStore>, most: usize) {
             leases: vec![],
         });
     }
-    driver.store.stage(stage).expect("stages");
+    driver.stage(stage).expect("stages");
 }
 
 fn open(driver: &mut Driver<SqliteStore>) -> Vec<(RunId, String)> {
@@ -155,9 +156,9 @@ fn a_run_that_is_forgotten_need_not_be_looked_at() {
     let unexamined = driver.store.needs_backfill(None, 99).expect("reads");
     let run = unexamined[0];
     driver.act(run, Command::Cancel { by: user(), reason: None });
-    driver.store.begin().expect("begins");
-    driver.store.lock(&[run]).expect("locks");
-    driver.store.stage(Stage { at: driver.now, forgotten: vec![run], ..Stage::default() }).expect("forgets");
+    driver.begin().expect("begins");
+    driver.lock(&[run]).expect("locks");
+    driver.stage(Stage { at: driver.now, forgotten: vec![run], ..Stage::default() }).expect("forgets");
     assert_eq!(driver.store.needs_backfill(None, 99), Ok(unexamined[1..].to_vec()));
 }
 
@@ -206,8 +207,10 @@ fn a_store_from_before_logs_keeps_them_from_now_on() {
     let mut store = SqliteStore::open(folder.path()).expect("opens");
     let run = store.list(&RunFilter::default(), None, 9).expect("lists")[1].id;
     assert_eq!(store.logs(run), Ok(RunLogs::default()));
-    store.begin().expect("begins");
-    let Some(Locked::Here(locked)) = store.lock(&[run]).expect("locks").pop() else { panic!("it is there") };
+    let batch = store.begin().expect("begins");
+    let Some(Locked::Here(locked)) = store.lock(batch, &[run]).expect("locks").pop() else {
+        panic!("it is there")
+    };
     let unit = UnitRef::step(StepIndex(0));
     let attempt = AttemptId { run, generation: locked.generation, unit, attempt: 1 };
     let stdout = Tail { text: "printed".into(), bytes: 8, cut: false };
@@ -215,7 +218,7 @@ fn a_store_from_before_logs_keeps_them_from_now_on() {
     let record = LogRecord { attempt, at, log: AttemptLog { stdout, ..AttemptLog::default() } };
     let (logs, last_id) = (vec![record.clone()], store.last_id().expect("reads"));
     let stage = Stage { at, logs, unchanged: vec![*locked], last_id, ..Stage::default() };
-    store.stage(stage).expect("stages");
+    store.stage(batch, stage).expect("stages");
     drop(store);
     let mut store = SqliteStore::open(folder.path()).expect("opens");
     assert_eq!(store.logs(run), Ok(RunLogs { dropped: 0, kept: vec![record] }));
@@ -253,6 +256,7 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
     drop(driver);
     let connection = rusqlite::Connection::open(folder.path().join("unstuck.db")).expect("opens");
     let older = "DROP TABLE attempt_log;
+        DROP TABLE run_snapshot;
         DROP INDEX run_open;
         CREATE INDEX run_open ON run (id) WHERE state NOT IN ('completed', 'failed', 'cancelled', 'superseded');
         PRAGMA user_version = 5;";

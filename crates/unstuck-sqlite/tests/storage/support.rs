@@ -28,6 +28,8 @@ pub(crate) fn small_limits(random: &mut Random) -> Options {
             max_tail: one_of(random, &[0, 4, 20, 1_000]),
         },
         max_parked: one_of(random, &[1, 2, 50]),
+        snapshot_events: one_of(random, &[1, 2, 5, 64]),
+        many_units: one_of(random, &[0, 1, 3, 64]),
         max_group: one_of(random, &[1, 2, 5, 64]),
         payload_bytes: one_of(random, &[0, 500, 1_000_000]),
         checkpoint_pages: one_of(random, &[1, 4, 16, 64]),

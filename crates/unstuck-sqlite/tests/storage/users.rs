@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use unstuck_sqlite::{SqliteStore, check_access, copy, info, verify};
+use unstuck_sqlite::{SqliteReader, SqliteStore, check_access, copy, info, verify};
 use unstuck_store::conformance::sessions::session;
 use unstuck_store::contract::Store as _;
 
@@ -37,7 +37,7 @@ fn refusals(store: &Path, folder: &Path) -> Vec<String> {
     let compile = &mut |_: &_| Err(String::new());
     vec![
         SqliteStore::open(store).expect_err("refused").to_string(),
-        SqliteStore::open_for_reading(store).expect_err("refused").to_string(),
+        SqliteReader::open(store).expect_err("refused").to_string(),
         info(store).expect_err("refused").to_string(),
         verify::check(store, compile, &mut |_| ()).expect_err("refused").to_string(),
         copy(store, &folder.join("copy")).expect_err("refused").to_string(),

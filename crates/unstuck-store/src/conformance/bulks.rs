@@ -50,11 +50,11 @@ pub fn targets_follow_each_other<S: TestStore>(make: &mut dyn FnMut() -> S) {
     driver.store.put_bulk(bulk.clone()).expect("puts");
     is_conflict(&driver.store.put_bulk(bulk.clone()));
     is_conflict(&driver.store.put_targets(bulk.id, Vec::new()));
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let (other, targets) = resume_of(&mut driver, &[RunId(1)]);
     is_conflict(&driver.store.put_targets(other.id, targets));
     is_conflict(&driver.store.put_bulk(other));
-    driver.store.rollback();
+    driver.rollback();
 }
 
 /// Who died while the targets were put has ordered nothing.
@@ -108,8 +108,8 @@ pub fn a_stage_that_does_not_fit_changes_nothing<S: TestStore>(make: &mut dyn Fn
         ("another total", vec![change(&smaller, 0)]),
     ];
     for (case, bulks) in cases {
-        driver.store.begin().expect("begins");
-        let result = driver.store.stage(Stage { at: driver.now, bulks, ..Stage::default() });
+        driver.begin().expect("begins");
+        let result = driver.stage(Stage { at: driver.now, bulks, ..Stage::default() });
         assert!(matches!(result, Err(StoreError::Conflict(_))), "{case}: {result:?}");
         assert_eq!(contents(&mut driver.store, driver.flows.values()), before, "{case}");
     }
@@ -158,10 +158,10 @@ pub fn targets_are_read_in_pages<S: TestStore>(make: &mut dyn FnMut() -> S) {
         assert_eq!(found, places, "{only:?} from {from}, {limit} of them");
     }
     assert_eq!(driver.store.targets(BulkId(id.0 + 1), None, 0, 9), Ok(vec![]));
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let next = driver.store.next_targets(id, 3, 9).expect("reads, in a transaction too");
     assert_eq!(next.iter().map(|target| target.place).collect::<Vec<_>>(), [3, 4]);
-    driver.store.rollback();
+    driver.rollback();
 }
 
 /// A stage that does not become durable has neither resumed anything nor counted it.
@@ -239,8 +239,8 @@ pub fn a_forgotten_run_leaves_its_result<S: TestStore>(make: &mut dyn FnMut() ->
     let id = put(&mut driver, Bulk { action: BulkAction::Forget, left_out: 4, ..bulk }, targets);
     let mut bulk = driver.bulks[&id].clone();
     bulk.record_acted(&TargetResult::Forgotten, driver.now);
-    driver.store.begin().expect("begins");
-    driver.store.lock(&[run]).expect("locks");
+    driver.begin().expect("begins");
+    driver.lock(&[run]).expect("locks");
     let bulks = vec![BulkChange { bulk, results: vec![(0, TargetResult::Forgotten)] }];
     driver.stage(Stage { at: driver.now, forgotten: vec![run], bulks, ..Stage::default() }).expect("stages");
     settle_all(&mut driver);
@@ -259,7 +259,7 @@ pub fn every_result_is_kept<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let (bulk, targets) = resume_of(&mut driver, &runs);
     let id = put(&mut driver, bulk, targets);
     let all = ResultKind::ALL.map(|kind| TargetResult::of(kind, || "so".into()));
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let bulks =
         vec![BulkChange { bulk: driver.bulks[&id].clone(), results: (0..).zip(all.clone()).collect() }];
     driver.stage(Stage { at: driver.now, bulks, ..Stage::default() }).expect("stages");

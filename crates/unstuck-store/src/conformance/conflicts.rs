@@ -9,7 +9,8 @@ use unstuck_core::model::run::{Phase, RunOutcome};
 use crate::conformance::TestStore;
 use crate::conformance::contents::contents;
 use crate::conformance::driver::{Ask, Driver, large, user};
-use crate::conformance::transactions::{busy_store, oldest, pause, runs_of};
+use crate::conformance::steps::runs_of;
+use crate::conformance::transactions::{busy_store, oldest, pause};
 use crate::contract::{RunChange, Stage, StoreError};
 
 /// The events of a run continue its numbering, without gaps and without repeats.
@@ -39,8 +40,8 @@ pub fn a_final_generation_does_not_change<S: TestStore>(make: &mut dyn FnMut() -
     refuses(make, "a pause after the end", |driver| {
         let done = driver.store.run_of_key("busy", "done").expect("reads").expect("is there");
         let mut run = driver.run(done);
-        driver.store.begin().expect("begins");
-        driver.store.lock(&[done]).expect("locks");
+        driver.begin().expect("begins");
+        driver.lock(&[done]).expect("locks");
         run.seq += 1;
         let facts = vec![Fact::Paused { by: unstuck_core::model::run::PausedBy::Operator, reason: None }];
         let event = Event {
@@ -117,9 +118,9 @@ pub fn what_was_refused_may_come_again<S: TestStore>(make: &mut dyn FnMut() -> S
     });
     let bad = driver.start_of(&flow, |start| start.key = Some("done".into()));
     let run = good.run;
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let mut stage = driver.decide(vec![good, bad]).expect("decides").stage;
-    let result = driver.store.stage(stage.clone());
+    let result = driver.stage(stage.clone());
     assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
     let payload = stage.runs[0].payloads[0].0;
     assert_eq!(driver.store.run(run), Ok(None));
@@ -127,8 +128,8 @@ pub fn what_was_refused_may_come_again<S: TestStore>(make: &mut dyn FnMut() -> S
     assert_eq!(driver.store.payloads(&[payload]), Ok(vec![None]));
     assert_eq!(driver.store.run_of_key("busy", "new"), Ok(None));
     stage.runs.truncate(1);
-    driver.store.begin().expect("begins");
-    driver.store.stage(stage).expect("stages");
+    driver.begin().expect("begins");
+    driver.stage(stage).expect("stages");
     assert_eq!(driver.store.payloads(&[payload]), Ok(vec![Some(large("input"))]));
     assert_eq!(driver.store.run_of_key("busy", "new"), Ok(Some(run)));
 }
@@ -142,19 +143,19 @@ fn refuses<S: TestStore>(
     let mut driver = busy_store(make());
     let before = contents(&mut driver.store, driver.flows.values());
     let stage = tamper(&mut driver);
-    let result = driver.store.stage(stage);
+    let result = driver.stage(stage);
     assert!(matches!(result, Err(StoreError::Conflict(_))), "{what} is a conflict: {result:?}");
     assert_eq!(contents(&mut driver.store, driver.flows.values()), before, "{what} changes nothing");
     let run = some_run(&mut driver);
-    driver.store.begin().expect("begins");
-    let locked = driver.store.lock(&[run]).expect("locks");
-    driver.store.abandon(runs_of(locked));
+    driver.begin().expect("begins");
+    let locked = driver.lock(&[run]).expect("locks");
+    driver.abandon(runs_of(locked));
 }
 
 /// A queued run is paused; the transaction is open.
 fn paused<S: TestStore>(driver: &mut Driver<S>) -> Stage {
     let run = some_run(driver);
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     driver.decide(vec![Ask { run, command: pause(), flow: None }]).expect("decides").stage
 }
 
@@ -162,7 +163,7 @@ fn paused<S: TestStore>(driver: &mut Driver<S>) -> Stage {
 fn started<S: TestStore>(driver: &mut Driver<S>) -> Stage {
     let flow = driver.flows.values().next().expect("there is a flow").clone();
     let ask = driver.start_of(&flow, |_| {});
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     driver.decide(vec![ask]).expect("decides").stage
 }
 

@@ -20,6 +20,7 @@ use unstuck_core::wakeup::ReadyAttempt;
 use crate::conformance::contents::errors::ErrorContents;
 use crate::conformance::driver::offer;
 use crate::conformance::flows::queues;
+use crate::conformance::steps::BatchSteps;
 use crate::contract::{Due, FlowRecord, RunFilter, RunLogs, Store};
 
 /// All that can be seen of a store.
@@ -184,19 +185,16 @@ fn all_runs<S: Store>(store: &mut S) -> Vec<Run> {
 
 /// What waits, in an order that does not depend on turns.
 fn ready<S: Store>(store: &mut S, queues: &[Arc<str>]) -> Vec<ReadyAttempt> {
-    store.begin().expect("a transaction begins");
-    let everybody = [offer(queues.iter().map(|queue| &**queue), u32::MAX)];
-    let mut found = Vec::new();
-    // What must be alone is given once a call.
-    loop {
-        let more = store.candidates(&everybody, usize::MAX).expect("queues can be read");
-        if more.is_empty() {
-            break;
+    let somebody = offer(queues.iter().map(|queue| &**queue), u32::MAX);
+    let mut everybody = vec![somebody.clone(); 4];
+    let mut found: Vec<ReadyAttempt> = loop {
+        let found = store.candidates(&everybody, usize::MAX).expect("queues can be read");
+        // What must be alone takes a whole offer: somebody must be left who could have taken more of it.
+        if found.iter().filter(|candidate| candidate.ready.alone).count() + 1 < everybody.len() {
+            break found.into_iter().map(|candidate| candidate.ready).collect();
         }
-        found.extend(more.into_iter().map(|candidate| candidate.ready));
-        assert!(found.len() < 100_000, "an entry is given once in a transaction");
-    }
-    store.rollback();
+        everybody.resize(2 * everybody.len(), somebody.clone());
+    };
     found.sort_unstable_by_key(|ready| (ready.run, ready.unit));
     found
 }

@@ -28,8 +28,10 @@ use unstuck_core::slot::slot_claim;
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::{wakeup, wakeups};
 
+use crate::conformance::steps::{BatchSteps, runs_of};
 use crate::contract::{
-    BulkChange, Locked, NewFlow, NoticeId, PolicyChange, RunChange, Stage, StageId, Store, StoreError,
+    BatchId, BulkChange, Loaded, LoadedPayload, Locked, NewFlow, NoticeId, PolicyChange, RunChange, Stage,
+    StageId, Store, StoreError, Wants,
 };
 
 /// Drives a store.
@@ -48,6 +50,9 @@ pub struct Driver<S> {
     pub bulks: BTreeMap<BulkId, Bulk>,
     /// How the clock was set.
     clock: ClockRecord,
+    /// The batch that is under way, and the runs that it was given with what it asked for.
+    batch: Option<BatchId>,
+    given: BTreeMap<RunId, Locked>,
 }
 
 /// Something to be decided.
@@ -89,13 +94,14 @@ impl<S: Store> Driver<S> {
         let (flows, newest, policies) = (BTreeMap::new(), HashMap::new(), Policies::default());
         let (ids, random, bulks) = (Ids::new(1, 0), Random::new(7), BTreeMap::new());
         let clock = ClockRecord::default();
-        Driver { store, now, ids, random, flows, policies, newest, bulks, clock }
+        let (batch, given) = (None, BTreeMap::new());
+        Driver { store, now, ids, random, flows, policies, newest, bulks, clock, batch, given }
     }
 
     /// The store, and the driver without it.
     pub fn split(self) -> (S, Driver<()>) {
-        let Driver { store, now, ids, random, flows, policies, newest, bulks, clock } = self;
-        (store, Driver { store: (), now, ids, random, flows, policies, newest, bulks, clock })
+        let Driver { store, now, ids, random, flows, policies, newest, bulks, clock, batch, given } = self;
+        (store, Driver { store: (), now, ids, random, flows, policies, newest, bulks, clock, batch, given })
     }
 
     /// Puts policies into the store, and decides by them from then on.
@@ -135,7 +141,7 @@ impl<S: Store> Driver<S> {
         let correction = ClockCorrection { from: self.now, to: self.now.shifted(by) };
         self.clock.record_correction(correction);
         self.now = correction.to;
-        self.store.begin().expect("begins");
+        self.begin().expect("begins");
         let stage = Stage { at: self.now, clock: Some(self.clock.clone()), ..Stage::default() };
         self.stage(stage).expect("a clock may be set");
     }
@@ -211,15 +217,59 @@ impl<S: Store> Driver<S> {
         &mut self,
         asks: Vec<Ask>,
     ) -> Result<(StageId, Vec<Result<Answer, Refusal>>), StoreError> {
-        self.store.begin()?;
+        self.begin()?;
         let batch = self.decide(asks)?;
         Ok((self.stage(batch.stage)?, batch.answers))
     }
 
-    /// Ends the transaction with these changes.
+    /// Begins a batch that wants nothing yet.
+    pub fn begin(&mut self) -> Result<(), StoreError> {
+        self.load(&Wants::default()).map(drop)
+    }
+
+    /// Begins a batch that wants this. The runs that it is given come back with what is decided.
+    pub fn load(&mut self, wants: &Wants) -> Result<Loaded, StoreError> {
+        let (batch, mut loaded) = self.store.load(wants)?;
+        self.batch = Some(batch);
+        self.given = std::mem::take(&mut loaded.runs).into_iter().collect();
+        Ok(loaded)
+    }
+
+    /// Locks these runs in the batch that is under way.
+    pub fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
+        let batch = self.batch.unwrap_or(BatchId(0));
+        self.store.lock(batch, runs)
+    }
+
+    /// Whether the batch was given this run with what it asked for.
+    pub fn has_been_given(&self, run: RunId) -> bool {
+        self.given.contains_key(&run)
+    }
+
+    /// Ends the batch without changes.
+    pub fn abandon(&mut self, mut unchanged: Vec<Run>) {
+        unchanged.extend(runs_of(std::mem::take(&mut self.given).into_values()));
+        let batch = self.take_batch();
+        self.store.abandon(batch, unchanged);
+    }
+
+    /// Ends the batch after something went wrong in it.
+    pub fn rollback(&mut self) {
+        let batch = self.take_batch();
+        self.store.rollback(batch);
+    }
+
+    /// The batch that is under way, which ends; one that nobody knows if there is none.
+    pub fn take_batch(&mut self) -> BatchId {
+        self.given.clear();
+        self.batch.take().unwrap_or(BatchId(0))
+    }
+
+    /// Ends the batch with these changes.
     pub fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
         let bulks: Vec<Bulk> = stage.bulks.iter().map(|change| change.bulk.clone()).collect();
-        let id = self.store.stage(stage)?;
+        let batch = self.take_batch();
+        let id = self.store.stage(batch, stage)?;
         for bulk in bulks {
             if bulk.is_settled() {
                 self.bulks.remove(&bulk.id);
@@ -232,7 +282,7 @@ impl<S: Store> Driver<S> {
 
     /// Acts on the next targets of a bulk action in one batch, at most `most`.
     pub fn go_on(&mut self, bulk: BulkId, most: usize) -> Result<StageId, StoreError> {
-        self.store.begin()?;
+        self.begin()?;
         let mut bulk = self.bulks[&bulk].clone();
         let is_running = bulk.state == BulkState::Running;
         let left = if is_running { bulk.wave.end.saturating_sub(bulk.next) } else { 0 };
@@ -299,8 +349,8 @@ impl<S: Store> Driver<S> {
 
     /// As [`Driver::deliver`], where the store may refuse.
     pub fn try_deliver(&mut self, limit: usize) -> Result<usize, StoreError> {
-        self.store.begin()?;
-        let notices = self.store.notices(limit)?;
+        let wants = Wants { now: self.now, notices: limit, ..Wants::default() };
+        let notices = self.load(&wants)?.notices;
         let mut asks = Vec::new();
         let mut refused = Vec::new();
         let delivered: Vec<NoticeId> = notices.iter().map(|(id, _)| *id).collect();
@@ -351,7 +401,7 @@ impl<S: Store> Driver<S> {
     }
 
     fn decided(&mut self, asks: Vec<Ask>) -> Result<Batch, StoreError> {
-        let mut runs = self.lock(&asks)?;
+        let mut runs = self.lock_asked(&asks)?;
         let mut batch = Batch::default();
         for ask in asks {
             let working = runs.entry(ask.run).or_insert_with(|| Working::new(None));
@@ -369,17 +419,22 @@ impl<S: Store> Driver<S> {
         Ok(batch)
     }
 
-    fn lock(&mut self, asks: &[Ask]) -> Result<BTreeMap<RunId, Working>, StoreError> {
+    /// The runs that were asked something, and those that the batch was given besides.
+    fn lock_asked(&mut self, asks: &[Ask]) -> Result<BTreeMap<RunId, Working>, StoreError> {
+        let mut given = std::mem::take(&mut self.given);
         let mut ids: Vec<RunId> = asks.iter().map(|ask| ask.run).collect();
+        ids.retain(|run| !given.contains_key(run));
         ids.sort_unstable();
         ids.dedup();
-        let locked = self.store.lock(&ids)?;
-        let runs = locked.into_iter().map(|locked| match locked {
-            Locked::Here(run) => Working::new(Some(*run)),
-            Locked::Absent => Working::new(None),
+        let locked = self.lock(&ids)?;
+        given.extend(ids.into_iter().zip(locked));
+        let working = |(run, locked)| match locked {
+            Locked::Here(here) => (run, Working::new(Some(*here))),
+            Locked::Absent => (run, Working::new(None)),
             Locked::Busy => panic!("nobody else has locked anything"),
-        });
-        Ok(ids.into_iter().zip(runs).collect())
+            Locked::Damaged(what) => panic!("{run} is damaged: {what}"),
+        };
+        Ok(given.into_iter().map(working).collect())
     }
 
     fn decide_one(
@@ -391,9 +446,13 @@ impl<S: Store> Driver<S> {
         batch: &mut Batch,
     ) -> Result<Result<Answer, Refusal>, StoreError> {
         let wanted: Vec<PayloadId> = needs(working.run.as_ref(), &command, flow).into_iter().collect();
-        let found = self.store.payloads(&wanted)?;
-        let mut payloads: HashMap<PayloadId, Json> =
-            wanted.into_iter().zip(found).filter_map(|(id, json)| Some((id, json?))).collect();
+        let found = self.store.more(self.batch.unwrap_or(BatchId(0)), &[], &wanted)?.payloads;
+        let here = |(id, payload)| match payload {
+            LoadedPayload::Here(json) => Some((id, json)),
+            LoadedPayload::Absent => None,
+            LoadedPayload::Damaged(what) => panic!("{id} is damaged: {what}"),
+        };
+        let mut payloads: HashMap<PayloadId, Json> = wanted.into_iter().zip(found).filter_map(here).collect();
         payloads.extend(working.payloads.iter().cloned());
         working.touch_place_of(&command);
         let mut context = Context {
@@ -418,8 +477,10 @@ impl<S: Store> Driver<S> {
 impl Driver<()> {
     /// Goes on with another store, as an engine does after a restart: its clock and its ids follow the store's.
     pub fn continue_with<S: Store>(self, store: S) -> Driver<S> {
-        let Driver { store: (), now, ids, random, flows, policies, newest, bulks, clock } = self;
-        let mut driver = Driver { store, now, ids, random, flows, policies, newest, bulks, clock };
+        let Driver { store: (), now, ids, random, flows, policies, newest, bulks, clock, .. } = self;
+        let (batch, given) = (None, BTreeMap::new());
+        let mut driver =
+            Driver { store, now, ids, random, flows, policies, newest, bulks, clock, batch, given };
         driver.resume();
         driver
     }

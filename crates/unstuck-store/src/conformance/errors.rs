@@ -283,10 +283,10 @@ pub fn a_forgotten_run_takes_its_errors_with_it<S: TestStore>(make: &mut dyn FnM
     }
     let before = driver.store.errors(&ErrorFilter::default(), None, 9).expect("reads");
     let group = driver.store.error_groups(&GroupFilter::default(), 9).expect("reads").remove(0);
-    driver.store.begin().expect("begins");
-    driver.store.lock(&runs[1..]).expect("locks");
+    driver.begin().expect("begins");
+    driver.lock(&runs[1..]).expect("locks");
     let stage = Stage { at: driver.now, forgotten: vec![runs[1]], ..Stage::default() };
-    driver.store.stage(stage).expect("it is final");
+    driver.stage(stage).expect("it is final");
     settle_all(&mut driver);
     let (store, rest) = driver.split();
     let mut driver = rest.continue_with(store.reopen());
@@ -310,10 +310,10 @@ pub fn errors_come_with_their_stage<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let attempt = driver.attempt(run, UnitRef::step(StepIndex(0)));
     let says = Report::Fail { error: Box::new(Error::new("connection reset")), fatal: false };
     let ask = Ask { run, command: Command::Report { attempt, report: says }, flow: None };
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let mut stage = driver.decide(vec![ask.clone()]).expect("decides").stage;
     stage.errors[0].run = other;
-    let refused = driver.store.stage(stage);
+    let refused = driver.stage(stage);
     assert!(matches!(refused, Err(StoreError::Conflict(_))), "{refused:?}");
     assert_eq!(contents(&mut driver.store, driver.flows.values()), before, "what is refused changes nothing");
     driver.all(vec![ask]);

@@ -61,12 +61,12 @@ pub fn a_transaction_on_top_of_a_failure_is_a_conflict<S: TestStore>(make: &mut 
     let mut driver = busy_store(make());
     let flow = driver.flows.values().next().expect("a flow").clone();
     let run = driver.start(&flow);
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let batch = driver.decide(vec![Ask { run, command: pause(), flow: None }]).expect("decides");
     if driver.store.fail_next(&StoreError::Away("network".into())) == 0 {
-        return driver.store.rollback();
+        return driver.rollback();
     }
-    let result = driver.store.stage(batch.stage);
+    let result = driver.stage(batch.stage);
     assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
     assert_eq!(driver.store.run(run), Ok(None));
     driver.start(&flow);

@@ -71,9 +71,9 @@ pub fn only_a_locked_run_is_forgotten<S: TestStore>(make: &mut dyn FnMut() -> S)
     let (mut driver, run) = ended(make());
     let nobody = driver.new_id();
     for id in [run, nobody] {
-        driver.store.begin().expect("begins");
+        driver.begin().expect("begins");
         let stage = Stage { at: driver.now, forgotten: vec![id], ..Stage::default() };
-        let result = driver.store.stage(stage);
+        let result = driver.stage(stage);
         assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
     }
     assert!(driver.run(run).is_final());
@@ -93,11 +93,11 @@ fn ended<S: TestStore>(store: S) -> (Driver<S>, RunId) {
     (driver, run)
 }
 
-fn forget<S: TestStore>(driver: &mut Driver<S>, run: RunId) -> Result<(), StoreError> {
-    driver.store.begin()?;
-    driver.store.lock(&[run])?;
+pub(crate) fn forget<S: TestStore>(driver: &mut Driver<S>, run: RunId) -> Result<(), StoreError> {
+    driver.begin()?;
+    driver.lock(&[run])?;
     let stage = Stage { at: driver.now, forgotten: vec![run], ..Stage::default() };
-    driver.store.stage(stage).map(|_| ())
+    driver.stage(stage).map(|_| ())
 }
 
 fn assert_gone<S: TestStore>(driver: &mut Driver<S>, run: RunId, payload: PayloadId) {

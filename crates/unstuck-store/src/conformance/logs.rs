@@ -75,10 +75,10 @@ pub fn a_forgotten_run_takes_its_logs_with_it<S: TestStore>(make: &mut dyn FnMut
     driver.say(run, 0, log("mine"));
     driver.say(other, 0, log("theirs"));
     driver.say(run, 0, Report::Complete { output: Json::NULL });
-    driver.store.begin().expect("begins");
-    driver.store.lock(&[run]).expect("locks");
+    driver.begin().expect("begins");
+    driver.lock(&[run]).expect("locks");
     let stage = Stage { at: driver.now, forgotten: vec![run], ..Stage::default() };
-    driver.store.stage(stage).expect("it is final");
+    driver.stage(stage).expect("it is final");
     assert_eq!(driver.store.logs(run), Ok(RunLogs::default()));
     assert_eq!(driver.store.logs(other).map(|logs| logs.kept.len()), Ok(1));
     settle_all(&mut driver);
@@ -94,15 +94,15 @@ pub fn a_log_comes_with_its_stage<S: TestStore>(make: &mut dyn FnMut() -> S) {
     settle_all(&mut driver);
     let unit = UnitRef::step(StepIndex(0));
     let attempt = AttemptId { run, generation: 1, unit, attempt: 1 };
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let record = LogRecord { attempt, at: Time(1), log: AttemptLog::default() };
-    let result = driver.store.stage(Stage { at: driver.now, logs: vec![record], ..Stage::default() });
+    let result = driver.stage(Stage { at: driver.now, logs: vec![record], ..Stage::default() });
     assert!(matches!(result, Err(StoreError::Conflict(_))), "its run was not locked: {result:?}");
     assert_eq!(driver.store.logs(run), Ok(RunLogs::default()));
     let command = Command::Report { attempt, report: log("lost") };
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let batch = driver.decide(vec![Ask { run, command, flow: None }]).expect("decides");
-    driver.store.stage(batch.stage).expect("is staged");
+    driver.stage(batch.stage).expect("is staged");
     if driver.store.fail_next(&StoreError::Full("no room".into())) > 0 {
         assert_eq!(settle(&mut driver.store, 1).len(), 1);
         assert_eq!(driver.store.logs(run), Ok(RunLogs::default()), "what failed is gone");

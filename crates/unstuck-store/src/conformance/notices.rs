@@ -11,6 +11,7 @@ use unstuck_core::model::run::RunState;
 use crate::conformance::TestStore;
 use crate::conformance::driver::{Driver, user};
 use crate::conformance::flows::{action, graph, sequence, step};
+use crate::conformance::steps::BatchSteps;
 use crate::contract::{NoticeId, SetAside, Stage};
 
 /// A notice comes again and again until its delivery is staged, and then no more.
@@ -21,9 +22,9 @@ pub fn a_notice_comes_until_it_is_delivered<S: TestStore>(make: &mut dyn FnMut()
     assert_eq!(waiting.len(), 2);
     assert!(waiting.iter().all(|(_, notice)| matches!(notice.body, NoticeBody::StartChild(_))));
     assert_eq!(driver.store.notices(9).expect("reads"), waiting);
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     assert_eq!(driver.store.notices(9).expect("reads"), waiting);
-    driver.store.rollback();
+    driver.rollback();
     assert_eq!(driver.store.notices(9).expect("reads"), waiting);
     assert_eq!(driver.deliver(1), 1);
     assert_eq!(driver.store.notices(9).expect("reads"), waiting[1..]);
@@ -78,19 +79,15 @@ pub fn a_notice_may_be_delivered_twice<S: TestStore>(make: &mut dyn FnMut() -> S
     driver.start(&parent);
     let (first, _) = driver.store.notices(9).expect("reads")[0].clone();
     for _ in 0..2 {
-        driver.store.begin().expect("begins");
-        driver
-            .store
-            .stage(Stage { at: driver.now, delivered: vec![first], ..Stage::default() })
-            .expect("stages");
+        driver.begin().expect("begins");
+        let stage = Stage { at: driver.now, delivered: vec![first], ..Stage::default() };
+        driver.stage(stage).expect("stages");
         assert_eq!(driver.store.notices(9).expect("reads").len(), 1);
     }
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let nobody = NoticeId(first.0 + 1_000);
-    driver
-        .store
-        .stage(Stage { at: driver.now, delivered: vec![nobody], ..Stage::default() })
-        .expect("stages");
+    let stage = Stage { at: driver.now, delivered: vec![nobody], ..Stage::default() };
+    driver.stage(stage).expect("stages");
     assert_eq!(driver.store.notices(9).expect("reads").len(), 1);
 }
 

@@ -77,10 +77,10 @@ pub fn what_does_not_go_together_is_refused<S: TestStore>(make: &mut dyn FnMut()
         let refused = driver.store.put_policies(change.clone(), made_on);
         assert!(matches!(refused, Err(StoreError::Conflict(_))), "made of another version: {refused:?}");
     }
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let refused = driver.store.put_policies(change, newest);
     assert!(matches!(refused, Err(StoreError::Conflict(_))), "in a transaction: {refused:?}");
-    driver.store.rollback();
+    driver.rollback();
     assert_eq!(driver.store.policies(), Ok(vec![kept]));
     assert_eq!(driver.store.policy_audit(None, 9).map(|all| all.len()), Ok(1));
 }

@@ -13,8 +13,9 @@ use unstuck_core::time::Millis;
 use crate::conformance::TestStore;
 use crate::conformance::driver::{Ask, Driver, offer, user, worker};
 use crate::conformance::flows::{action, action_of, each, graph, sequence};
+use crate::conformance::steps::BatchSteps;
 use crate::conformance::transactions::pause;
-use crate::contract::Candidate;
+use crate::contract::{Candidate, Wants};
 
 /// Higher priorities first, whatever their age; the step's is added to the run's.
 pub fn higher_priorities_come_first<S: TestStore>(make: &mut dyn FnMut() -> S) {
@@ -204,26 +205,31 @@ pub fn what_must_be_alone_gets_an_idle_worker<S: TestStore>(make: &mut dyn FnMut
     assert_eq!(given, [(run, 1), (other, 0)]);
 }
 
-/// An entry is given once in a transaction, and again in the next one, until its claim is staged.
+/// An entry is given once in a batch, and again in the next one, until its claim is staged.
 pub fn an_entry_is_given_until_it_is_claimed<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
     let flow = driver.keep(sequence("f", vec![action("q"), action("q")]));
     let (first, second) = (driver.start(&flow), driver.start(&flow));
-    let offers = [offer(["q"], 1)];
-    driver.store.begin().expect("begins");
-    assert_eq!(runs(&driver.store.candidates(&offers, 1).expect("reads")), [first]);
-    assert_eq!(runs(&driver.store.candidates(&offers, 1).expect("reads")), [second]);
-    assert!(driver.store.candidates(&offers, 1).expect("reads").is_empty());
-    assert_eq!(driver.store.highest_waiting_priority(&["q".into()]), Ok(None), "they no longer wait");
-    driver.store.rollback();
+    let all = |room, claims| Wants {
+        offers: vec![offer(["q"], room)],
+        claims,
+        queues: vec!["q".into()],
+        ..Wants::default()
+    };
+    for (limit, waiting) in [(1, Some(0)), (2, None)] {
+        let loaded = driver.load(&all(2, limit)).expect("loads");
+        assert_eq!(runs(&loaded.candidates), [first, second][..limit]);
+        let still = loaded.waiting.first().map(|(_, priority)| *priority);
+        assert_eq!(still, waiting, "what was given no longer waits");
+        driver.rollback();
+    }
     assert_eq!(driver.store.highest_waiting_priority(&["q".into()]), Ok(Some(0)));
 
-    driver.store.begin().expect("begins");
-    let found = driver.store.candidates(&[offer(["q"], 2)], 10).expect("reads");
+    let found = driver.load(&all(2, 10)).expect("loads").candidates;
     assert_eq!(runs(&found), [first, second]);
     let claim = Command::Claim { unit: found[0].ready.unit, worker: worker("w") };
     let batch = driver.decide(vec![Ask { run: first, command: claim, flow: None }]).expect("decides");
-    driver.store.stage(batch.stage).expect("stages");
+    driver.stage(batch.stage).expect("stages");
     assert_eq!(driver.store.highest_waiting_priority(&["q".into()]), Ok(Some(0)));
     assert_eq!(runs(&pick(&mut driver, &[offer(["q"], 9)], 9)), [second], "what was not claimed waits again");
 
@@ -287,10 +293,7 @@ pub fn the_highest_priority_that_waits_is_known<S: TestStore>(make: &mut dyn FnM
 
 /// What the store gives to these offers, in a transaction that changes nothing.
 pub(crate) fn pick<S: TestStore>(driver: &mut Driver<S>, offers: &[Offer], limit: usize) -> Vec<Candidate> {
-    driver.store.begin().expect("begins");
-    let found = driver.store.candidates(offers, limit).expect("reads");
-    driver.store.abandon(Vec::new());
-    found
+    driver.store.candidates(offers, limit).expect("reads")
 }
 
 fn start<S: TestStore>(driver: &mut Driver<S>, flow: &Arc<Flow>, priority: i32) -> RunId {

@@ -53,7 +53,7 @@ pub fn nothing_stays_locked<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let run = driver.start(&flow);
     settle_all(&mut driver);
     let before = driver.run(run);
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let batch = driver.decide(vec![Ask { run, command: pause(), flow: None }]).expect("decides");
     drop(batch);
     let (store, driver) = driver.split();
@@ -124,9 +124,9 @@ pub fn work_goes_on_after_a_restart<S: TestStore>(make: &mut dyn FnMut() -> S) {
 pub(crate) fn settle_all<S: TestStore>(driver: &mut Driver<S>) {
     driver.store.make_durable(usize::MAX);
     // One more, so that there is something to wait for.
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let last = crate::contract::Stage { at: driver.now, ..Default::default() };
-    let last = driver.store.stage(last).expect("stages");
+    let last = driver.stage(last).expect("stages");
     loop {
         let settled = driver.store.settle(true);
         assert!(settled.iter().all(|settled| settled.result.is_ok()));

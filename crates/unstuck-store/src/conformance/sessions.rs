@@ -63,9 +63,9 @@ pub fn downtimes_are_kept<S: TestStore>(make: &mut dyn FnMut() -> S) {
     assert_eq!(driver.store.downtimes(), Ok(Vec::new()));
     let all: Vec<Downtime> = (0..80).map(|n| Downtime { from: Time(n * 10), to: Time(n * 10 + 5) }).collect();
     for downtime in &all {
-        driver.store.begin().expect("begins");
+        driver.begin().expect("begins");
         let stage = Stage { at: driver.now, downtime: Some(*downtime), ..Stage::default() };
-        driver.store.stage(stage).expect("stages");
+        driver.stage(stage).expect("stages");
     }
     let last = all[all.len() - MAX_DOWNTIMES..].to_vec();
     assert_eq!(driver.store.downtimes(), Ok(last.clone()));

@@ -9,6 +9,7 @@ use crate::conformance::driver::{Driver, offer, user};
 use crate::conformance::due::waits;
 use crate::conformance::flows::{action, graph, limited, sequence};
 use crate::conformance::notices::{children, family};
+use crate::conformance::steps::BatchSteps;
 use crate::conformance::transactions::pause;
 use crate::conformance::{TestStore, settle};
 use crate::contract::{Due, NoticeId, SetAside, StoreError};
@@ -128,9 +129,7 @@ fn due<S: TestStore>(driver: &mut Driver<S>, limit: usize) -> Vec<Due> {
 }
 
 fn candidates<S: TestStore>(driver: &mut Driver<S>, limit: usize) -> Vec<RunId> {
-    driver.store.begin().expect("begins");
     let found = driver.store.candidates(&[offer(["q", "r"], 9)], limit).expect("reads");
-    driver.store.abandon(Vec::new());
     found.into_iter().map(|candidate| candidate.ready.run).collect()
 }
 

@@ -17,7 +17,8 @@ use crate::conformance::driver::{Driver, user, worker};
 use crate::conformance::due::waits;
 use crate::conformance::flows::{action, graph, sequence};
 use crate::conformance::sessions::session;
-use crate::conformance::transactions::{pause, runs_of};
+use crate::conformance::steps::{BatchSteps, runs_of};
+use crate::conformance::transactions::pause;
 use crate::conformance::{TestStore, settle};
 use crate::contract::{Interrupt, Locked, SetAside, Stage, StoreError};
 use crate::memory::{MemoryStore, SharedStore};
@@ -68,20 +69,20 @@ pub fn a_run_that_somebody_else_has_is_busy<S: SharedTestStore>(make: &mut dyn F
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let (first, second) = (driver.start(&flow), driver.start(&flow));
     let mut other = driver.store.another();
-    other.begin().expect("begins");
-    let theirs = other.lock(&[first]).expect("locks");
+    let batch = other.begin().expect("begins");
+    let theirs = other.lock(batch, &[first]).expect("locks");
     assert!(matches!(theirs[0], Locked::Here(_)));
-    driver.store.begin().expect("begins");
-    let ours = driver.store.lock(&[first, second]).expect("locks");
+    driver.begin().expect("begins");
+    let ours = driver.lock(&[first, second]).expect("locks");
     assert_eq!(ours[0], Locked::Busy);
     assert!(matches!(ours[1], Locked::Here(_)));
-    assert_eq!(other.lock(&[second]), Ok(vec![Locked::Busy]));
-    driver.store.abandon(runs_of(ours));
-    other.abandon(runs_of(theirs));
-    driver.store.begin().expect("begins");
-    let ours = driver.store.lock(&[first]).expect("locks");
+    assert_eq!(other.lock(batch, &[second]), Ok(vec![Locked::Busy]));
+    driver.abandon(runs_of(ours));
+    other.abandon(batch, runs_of(theirs));
+    driver.begin().expect("begins");
+    let ours = driver.lock(&[first]).expect("locks");
     assert!(matches!(ours[0], Locked::Here(_)));
-    driver.store.abandon(runs_of(ours));
+    driver.abandon(runs_of(ours));
 }
 
 /// Whoever reads a run that somebody else has locked sees it as it was before.
@@ -91,11 +92,11 @@ pub fn a_busy_run_is_read_as_it_was<S: SharedTestStore>(make: &mut dyn FnMut() -
     let run = driver.start(&flow);
     let before = driver.run(run);
     let mut other = driver.store.another();
-    other.begin().expect("begins");
-    let theirs = other.lock(&[run]).expect("locks");
+    let batch = other.begin().expect("begins");
+    let theirs = other.lock(batch, &[run]).expect("locks");
     assert_eq!(driver.run(run), before);
     assert_eq!(driver.store.list(&crate::contract::RunFilter::default(), None, 9), Ok(vec![before]));
-    other.abandon(runs_of(theirs));
+    other.abandon(batch, runs_of(theirs));
 }
 
 /// What one has staged the other sees; each is told what came of its own stages, and not of the other's.
@@ -120,8 +121,8 @@ pub fn who_is_gone_holds_nothing<S: SharedTestStore>(make: &mut dyn FnMut() -> S
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let run = driver.start(&flow);
     let mut other = driver.store.another();
-    other.begin().expect("begins");
-    assert!(matches!(other.lock(&[run]).expect("locks")[0], Locked::Here(_)));
+    let batch = other.begin().expect("begins");
+    assert!(matches!(other.lock(batch, &[run]).expect("locks")[0], Locked::Here(_)));
     drop(other);
     driver.act(run, Command::Cancel { by: user(), reason: None });
 }
@@ -192,20 +193,20 @@ pub fn a_session_that_has_ended_changes_nothing<S: SharedTestStore>(make: &mut d
     let (mut driver, attempt, _) = with_local_attempt(make());
     let mut other = driver.store.another();
     other.open_session(session([2; 32])).expect("begins");
-    driver.store.begin().expect("begins");
-    let locked = runs_of(driver.store.lock(&[attempt.run]).expect("locks"));
+    driver.begin().expect("begins");
+    let locked = runs_of(driver.lock(&[attempt.run]).expect("locks"));
     other.pass(Millis(SESSION_LEASE.0 + 1));
     other.renew_session().expect("it lives");
     assert_eq!(other.ended_sessions().expect("reads").len(), 1);
     let stage = Stage { at: driver.now, unchanged: locked, ..Stage::default() };
-    assert_eq!(driver.store.stage(stage).err(), Some(StoreError::SessionEnded));
-    assert_eq!(driver.store.begin(), Err(StoreError::SessionEnded));
+    assert_eq!(driver.stage(stage).err(), Some(StoreError::SessionEnded));
+    assert_eq!(driver.begin(), Err(StoreError::SessionEnded));
     assert_eq!(driver.store.put_targets(BulkId(7), Vec::new()), Err(StoreError::SessionEnded));
     // Nothing stays locked.
-    other.begin().expect("begins");
-    let locked = other.lock(&[attempt.run]).expect("locks");
+    let batch = other.begin().expect("begins");
+    let locked = other.lock(batch, &[attempt.run]).expect("locks");
     assert!(matches!(locked[0], Locked::Here(_)));
-    other.abandon(runs_of(locked));
+    other.abandon(batch, runs_of(locked));
     driver.store.open_session(session([1; 32])).expect("begins");
     driver.act(attempt.run, pause());
 }
@@ -218,18 +219,19 @@ pub fn an_interrupt_reaches_the_session_that_has_the_worker<S: SharedTestStore>(
     other.open_session(session([2; 32])).expect("begins");
     let interrupt = Interrupt { worker, attempt, why: "it was cancelled".to_owned() };
     let stage = |now| Stage { at: now, interrupts: vec![interrupt.clone()], ..Stage::default() };
-    other.begin().expect("begins");
-    other.stage(stage(driver.now)).expect("stages");
+    let batch = other.begin().expect("begins");
+    other.stage(batch, stage(driver.now)).expect("stages");
     other.make_durable(9);
     assert_eq!(settle(&mut other, 1), []);
     assert_eq!(other.interrupts(), Ok(Vec::new()));
     assert_eq!(driver.store.interrupts(), Ok(vec![interrupt.clone()]));
     assert_eq!(driver.store.interrupts(), Ok(Vec::new()));
     driver.store.end_session();
-    other.begin().expect("begins");
-    other.stage(stage(driver.now)).expect("stages");
+    let batch = other.begin().expect("begins");
+    other.stage(batch, stage(driver.now)).expect("stages");
     other.make_durable(9);
     assert_eq!(settle(&mut other, 1), []);
+    driver.store.open_session(session([1; 32])).expect("begins");
     assert_eq!(driver.store.interrupts(), Ok(Vec::new()));
 }
 

@@ -5,12 +5,13 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::flow::StepIndex;
-use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::UnitRef;
 
 use crate::conformance::contents::contents;
 use crate::conformance::driver::{Ask, Driver, user, worker};
 use crate::conformance::flows::{action, sequence};
+use crate::conformance::steps::runs_of;
 use crate::conformance::{TestStore, settle};
 use crate::contract::{Locked, Stage, StoreError};
 
@@ -20,10 +21,10 @@ pub fn a_lock_gives_runs_in_order<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let (first, second) = (driver.start(&flow), driver.start(&flow));
     let (one, two) = (driver.run(first), driver.run(second));
-    driver.store.begin().expect("begins");
-    let locked = driver.store.lock(&[second, RunId(5), first]).expect("locks");
+    driver.begin().expect("begins");
+    let locked = driver.lock(&[second, RunId(5), first]).expect("locks");
     assert_eq!(locked, [Locked::Here(Box::new(two)), Locked::Absent, Locked::Here(Box::new(one))]);
-    driver.store.abandon(runs_of(locked));
+    driver.abandon(runs_of(locked));
 }
 
 /// The next transaction sees what the last one staged, durable or not.
@@ -64,7 +65,7 @@ pub fn what_was_only_locked_comes_back_as_it_was<S: TestStore>(make: &mut dyn Fn
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let (first, second) = (driver.start(&flow), driver.start(&flow));
     let before = driver.run(first);
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let refused = Command::Resume { unit: None, by: user(), reason: None, changes: Box::default() };
     let asks = vec![
         Ask { run: first, command: refused, flow: None },
@@ -72,7 +73,7 @@ pub fn what_was_only_locked_comes_back_as_it_was<S: TestStore>(make: &mut dyn Fn
     ];
     let batch = driver.decide(asks).expect("decides");
     assert_eq!(batch.stage.unchanged.len(), 1);
-    driver.store.stage(batch.stage).expect("stages");
+    driver.stage(batch.stage).expect("stages");
     assert_eq!(driver.run(first), before);
     assert_eq!(driver.run(second).state(), RunState::Paused);
     assert_eq!(driver.act(first, pause()), unstuck_core::decide::Answer::Done, "it can be locked again");
@@ -82,10 +83,10 @@ pub fn what_was_only_locked_comes_back_as_it_was<S: TestStore>(make: &mut dyn Fn
 pub fn an_abandoned_transaction_changes_nothing<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = busy_store(make());
     let before = contents(&mut driver.store, driver.flows.values());
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let ids: Vec<RunId> = before.states().into_iter().map(|(id, _)| id).collect();
-    let locked = driver.store.lock(&ids).expect("locks");
-    driver.store.abandon(runs_of(locked));
+    let locked = driver.lock(&ids).expect("locks");
+    driver.abandon(runs_of(locked));
     assert_eq!(contents(&mut driver.store, driver.flows.values()), before);
     driver.act(oldest(&ids), pause());
 }
@@ -95,12 +96,12 @@ pub fn a_rolled_back_transaction_changes_nothing<S: TestStore>(make: &mut dyn Fn
     let mut driver = busy_store(make());
     let before = contents(&mut driver.store, driver.flows.values());
     let runs: Vec<RunId> = before.states().into_iter().map(|(id, _)| id).collect();
-    driver.store.begin().expect("begins");
+    driver.begin().expect("begins");
     let asks = runs.iter().map(|run| Ask { run: *run, command: pause(), flow: None }).collect();
     let batch = driver.decide(asks).expect("decides");
     drop(batch);
-    driver.store.rollback();
-    driver.store.rollback();
+    driver.rollback();
+    driver.rollback();
     assert_eq!(contents(&mut driver.store, driver.flows.values()), before);
     driver.act(oldest(&runs), pause());
 }
@@ -117,7 +118,7 @@ pub fn a_refused_stage_changes_nothing<S: TestStore>(make: &mut dyn FnMut() -> S
     asks.push(driver.start_of(&flow, |start| start.key = Some("k".into())));
     let result = driver.attempt_all(asks);
     assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
-    driver.store.rollback();
+    driver.rollback();
     assert_eq!(contents(&mut driver.store, driver.flows.values()), before);
     driver.act(oldest(&runs), pause());
 }
@@ -143,8 +144,8 @@ pub fn a_stage_that_fails_for_now_succeeds_later<S: TestStore>(make: &mut dyn Fn
 /// A stage without changes is a stage.
 pub fn an_empty_stage_settles<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
-    driver.store.begin().expect("begins");
-    driver.store.stage(Stage { at: driver.now, ..Stage::default() }).expect("stages");
+    driver.begin().expect("begins");
+    driver.stage(Stage { at: driver.now, ..Stage::default() }).expect("stages");
     assert_eq!(settle(&mut driver.store, 1), []);
     assert_eq!(driver.store.last_time(), Ok(Some(driver.now)));
 }
@@ -155,9 +156,9 @@ pub fn the_last_time_and_id_are_kept<S: TestStore>(make: &mut dyn FnMut() -> S) 
     assert_eq!(driver.store.last_time(), Ok(None));
     assert_eq!(driver.store.last_id(), Ok(0));
     let mut stage = |at, last_id| {
-        driver.store.begin().expect("begins");
+        driver.begin().expect("begins");
         let at = unstuck_core::time::Time(at);
-        driver.store.stage(Stage { at, last_id, ..Stage::default() }).expect("stages");
+        driver.stage(Stage { at, last_id, ..Stage::default() }).expect("stages");
         (driver.store.last_time().expect("reads").map(|time| time.0), driver.store.last_id().expect("reads"))
     };
     assert_eq!(stage(1_000, 70), (Some(1_000), 70));
@@ -195,12 +196,4 @@ pub(crate) fn pause() -> Command {
 /// The oldest run of a list, newest first: the one of a busy store that is queued.
 pub(crate) fn oldest(runs: &[RunId]) -> RunId {
     *runs.last().expect("there are runs")
-}
-
-pub(crate) fn runs_of(locked: Vec<Locked>) -> Vec<Run> {
-    let runs = locked.into_iter().filter_map(|locked| match locked {
-        Locked::Here(run) => Some(*run),
-        Locked::Absent | Locked::Busy => None,
-    });
-    runs.collect()
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use unstuck_core::errors::ErrorRecord;
 use unstuck_core::id::{FlowId, RunId};
-use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::run::{Attention, Run, RunState};
 use unstuck_core::time::Time;
 
 /// Which runs to list: all that is given must hold.
@@ -36,12 +36,25 @@ pub struct RunFilter {
 impl RunFilter {
     /// Whether a run of a flow of this name fits, its errors apart.
     pub fn matches(&self, run: &Run, flow: &str) -> bool {
+        self.accepts(&Filtered {
+            id: run.id,
+            flow,
+            version: run.flow,
+            key: run.key.as_deref(),
+            state: run.state(),
+            attention: run.attention(),
+            parent: run.origin.parent(),
+        })
+    }
+
+    /// Whether a run of which this is known fits, its errors apart.
+    pub fn accepts(&self, run: &Filtered<'_>) -> bool {
         (self.states.is_empty() || self.states.iter().any(|state| run.matches_state(*state)))
-            && self.flow.as_ref().is_none_or(|wanted| **wanted == *flow)
-            && self.versions.as_ref().is_none_or(|versions| versions.contains(&run.flow))
-            && self.key.as_ref().is_none_or(|key| run.key.as_ref() == Some(key))
-            && self.parent.is_none_or(|parent| run.origin.parent() == Some(parent))
-            && !(self.roots_only && run.origin.parent().is_some())
+            && self.flow.as_ref().is_none_or(|wanted| **wanted == *run.flow)
+            && self.versions.as_ref().is_none_or(|versions| versions.contains(&run.version))
+            && self.key.as_ref().is_none_or(|key| run.key == Some(key))
+            && self.parent.is_none_or(|parent| run.parent == Some(parent))
+            && !(self.roots_only && run.parent.is_some())
             && self.since.is_none_or(|since| run.id >= RunId::first_at(since))
             && self.until.is_none_or(|until| run.id < RunId::first_at(until))
     }
@@ -55,5 +68,28 @@ impl RunFilter {
     pub fn matches_error(&self, error: &ErrorRecord) -> bool {
         self.group.as_ref().is_none_or(|group| *group == error.group)
             && self.cause.as_ref().is_none_or(|cause| error.cause.contains(&**cause))
+    }
+}
+
+/// What filters look at of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Filtered<'a> {
+    pub id: RunId,
+    /// The name of its flow.
+    pub flow: &'a str,
+    pub version: FlowId,
+    pub key: Option<&'a str>,
+    pub state: RunState,
+    /// Which of `error` and `held` its steps are in.
+    pub attention: Attention,
+    pub parent: Option<RunId>,
+}
+
+impl Filtered<'_> {
+    /// As [`Run::matches_state`].
+    fn matches_state(&self, state: RunState) -> bool {
+        self.state == state
+            || (state == RunState::Error && self.attention.error)
+            || (state == RunState::Held && self.attention.held)
     }
 }

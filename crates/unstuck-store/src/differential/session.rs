@@ -24,7 +24,7 @@ use crate::conformance::TestStore;
 use crate::conformance::driver::{Ask, Driver, large, offer, user, worker};
 use crate::conformance::flows::{action_of, each, graph, limited, sequence, step};
 use crate::conformance::sessions::session;
-use crate::contract::{BulkChange, ErrorFilter, OpenErrorFilter, RunFilter, Stage, Store, StoreError};
+use crate::contract::{BulkChange, ErrorFilter, OpenErrorFilter, RunFilter, Stage, Store, StoreError, Wants};
 use crate::differential::twin::Twin;
 
 const QUEUES: [&str; 3] = ["q", "r", "s"];
@@ -113,8 +113,9 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
     fn claim(&mut self) {
         let offers: Vec<Offer> = (0..=self.below(3)).map(|_| self.some_offer()).collect();
         let limit = [1, 3, 100][self.below(3)];
-        self.driver.store.begin().expect("begins");
-        let found = self.driver.store.candidates(&offers, limit).expect("reads");
+        let queues = vec![QUEUES[self.below(3)].into()];
+        let wants = Wants { offers, claims: limit, queues, ..Wants::default() };
+        let found = self.driver.load(&wants).expect("loads").candidates;
         let mut asks = Vec::new();
         for candidate in found {
             if self.chance(10) {
@@ -124,8 +125,6 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
             let command = Command::Claim { unit: candidate.ready.unit, worker };
             asks.push(Ask { run: candidate.ready.run, command, flow: None });
         }
-        let queue = [QUEUES[self.below(3)].into()];
-        self.driver.store.highest_waiting_priority(&queue).expect("reads");
         let batch = self.driver.decide(asks).expect("decides");
         self.driver.stage(batch.stage).expect("claims are staged");
     }
@@ -183,8 +182,8 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         {
             self.driver.store.withhold(due, Withheld::ForTurn);
         }
-        self.driver.store.begin().expect("begins");
-        let due = self.driver.store.due(self.driver.now, limit).expect("reads");
+        let wants = Wants { now: self.driver.now, due: limit, ..Wants::default() };
+        let due = self.driver.load(&wants).expect("loads").due;
         let asks = due
             .into_iter()
             .map(|due| {
@@ -198,8 +197,11 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
 
     fn admit(&mut self) {
         let limit = 1 + self.below(4);
-        let runs = self.driver.store.admissible_runs(limit).expect("reads");
-        self.batch(runs.into_iter().map(|run| Ask { run, command: Command::Admit, flow: None }).collect());
+        let wants = Wants { admissions: limit, ..Wants::default() };
+        let runs = self.driver.load(&wants).expect("loads").admissible;
+        let asks = runs.into_iter().map(|run| Ask { run, command: Command::Admit, flow: None }).collect();
+        let batch = self.driver.decide(asks).expect("decides");
+        self.driver.stage(batch.stage).expect("admissions are staged");
     }
 
     fn deliver(&mut self) {
@@ -288,7 +290,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
             1 => bulk.unpause(self.driver.now),
             _ => bulk.cancel(),
         };
-        self.driver.store.begin().expect("begins");
+        self.driver.begin().expect("begins");
         let bulks = vec![BulkChange { bulk, results: Vec::new() }];
         let stage = Stage { at: self.driver.now, bulks, ..Stage::default() };
         self.driver.stage(stage).expect("it is changed");
@@ -303,19 +305,19 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
             asks.push(Ask { run: run.id, command, flow: None });
         }
         let runs: Vec<Run> = self.some_runs(3);
-        self.driver.store.begin().expect("begins");
-        let some = [self.some_offer()];
-        self.driver.store.candidates(&some, 3).expect("reads");
+        let offers = vec![self.some_offer()];
+        self.driver.load(&Wants { offers, claims: 3, ..Wants::default() }).expect("loads");
         if self.chance(2) {
             let batch = self.driver.decide(asks).expect("decides");
             drop(batch);
-            self.driver.store.rollback();
+            self.driver.rollback();
         } else {
             let mut ids: Vec<RunId> = runs.iter().map(|run| run.id).collect();
             ids.sort_unstable();
             ids.dedup();
-            let locked = self.driver.store.lock(&ids).expect("locks");
-            self.driver.store.abandon(crate::conformance::transactions::runs_of(locked));
+            ids.retain(|run| !self.driver.has_been_given(*run));
+            let locked = self.driver.lock(&ids).expect("locks");
+            self.driver.abandon(crate::conformance::steps::runs_of(locked));
         }
     }
 
@@ -324,7 +326,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         let flow = self.some_flow();
         let other = self.some_runs(1).first().map(|run| run.id);
         let ask = self.driver.start_of(&flow, |_| {});
-        self.driver.store.begin().expect("begins");
+        self.driver.begin().expect("begins");
         let mut stage = self.driver.decide(vec![ask]).expect("decides").stage;
         let change = &mut stage.runs[0];
         match (self.random.between(0, 3), other) {
@@ -336,7 +338,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
             }
             (_, _) => change.events[0].facts.clear(),
         }
-        let result = self.driver.store.stage(stage);
+        let result = self.driver.stage(stage);
         assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
     }
 
@@ -403,11 +405,11 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
             return;
         }
         let downtime = self.chance(2).then_some(Downtime { from: self.driver.now, to: self.driver.now });
-        self.driver.store.begin().expect("begins");
-        self.driver.store.lock(&family).expect("locks");
+        self.driver.begin().expect("begins");
+        self.driver.lock(&family).expect("locks");
         let at = self.driver.now;
         let stage = Stage { at, forgotten: family, downtime, ..Stage::default() };
-        let result = self.driver.store.stage(stage);
+        let result = self.driver.stage(stage);
         assert_eq!(result.is_ok(), is_final, "{result:?}");
     }
 
@@ -424,10 +426,11 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
             // In the middle of a transaction, which is void then.
             let flow = self.some_flow();
             let ask = self.driver.start_of(&flow, |_| {});
-            self.driver.store.begin().expect("begins");
+            self.driver.begin().expect("begins");
             let batch = self.driver.decide(vec![ask]).expect("decides");
             if self.driver.store.fail(&error) {
-                self.driver.store.expect_void(batch.stage);
+                let id = self.driver.take_batch();
+                self.driver.store.expect_void(id, batch.stage);
             } else {
                 self.driver.stage(batch.stage).expect("nothing has failed");
             }
@@ -443,7 +446,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         if self.chance(3) {
             let flow = self.some_flow();
             let ask = self.driver.start_of(&flow, |_| {});
-            self.driver.store.begin().expect("begins");
+            self.driver.begin().expect("begins");
             drop(self.driver.decide(vec![ask]).expect("decides"));
         }
         let RandomSession { driver, random } = self;

@@ -15,7 +15,11 @@ use unstuck_core::time::Time;
 use self::names::Names;
 use crate::conformance::TestStore;
 use crate::conformance::contents::contents;
-use crate::contract::{FlowRecord, NewFlow, NewSession, PolicyChange, Settled, Stage, StageId, StoreError};
+use crate::conformance::readers::same_as_store_in;
+use crate::conformance::steps::BatchSteps;
+use crate::contract::{
+    BatchId, FlowRecord, NewFlow, NewSession, PolicyChange, Settled, Stage, StageId, StoreError, Wants,
+};
 
 /// A store beside an oracle that has been given the same stages. When stages are lost, the oracle is made again from
 /// those that are left. When the process of the store has died, the oracle answers alone until the store is opened
@@ -52,6 +56,9 @@ pub struct Twin<'m, A, B> {
     /// Why the next stage is refused.
     refusal: Option<StoreError>,
     names: Names,
+    /// How the two stores name the batches that are under way.
+    batches: BTreeMap<BatchId, (BatchId, BatchId)>,
+    last_batch: u64,
 }
 
 /// Makes a flow of what is kept of it.
@@ -87,6 +94,8 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             seen: None,
             refusal: None,
             names: Names::default(),
+            batches: BTreeMap::new(),
+            last_batch: 0,
         }
     }
 
@@ -105,6 +114,10 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     pub(super) fn compare(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
         // Everything is asked of both, so that a store whose process has died needs no answer.
         contents(self, flows.values()).check();
+        if self.outstanding() == 0 && !self.has_crashed() {
+            let turn = self.log.len();
+            same_as_store_in(self.store(), |place| (place + turn).is_multiple_of(32));
+        }
     }
 
     /// Lets the store look at itself.
@@ -132,8 +145,10 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     }
 
     /// What was decided before a failure is refused after it.
-    pub(super) fn expect_void(&mut self, stage: Stage) {
-        let result = self.store().stage(stage);
+    pub(super) fn expect_void(&mut self, batch: BatchId, stage: Stage) {
+        let (_, of_store) = self.names_of_batch(batch);
+        self.batches.remove(&batch);
+        let result = self.store().stage(of_store, stage);
         assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
     }
 
@@ -181,6 +196,7 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
 
     fn reopen_store(&mut self) {
         self.store = self.store.take().map(B::reopen);
+        self.batches.clear();
         self.settled.clear();
         self.refusal = None;
     }
@@ -261,10 +277,14 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         let mut stage = logged.stage.clone();
         let runs: Vec<RunId> = runs_of(&stage).collect();
         stage.delivered = self.names.translate(&logged.stage.delivered, |(oracle, _)| oracle);
-        self.oracle.begin().expect("begins");
-        self.oracle.lock(&runs).expect("locks");
-        self.oracle.stage(stage).expect("was staged before");
+        let (batch, _) = self.oracle.load(&Wants { runs, ..Wants::default() }).expect("loads");
+        self.oracle.stage(batch, stage).expect("was staged before");
         self.names.note(&logged.stage, &mut self.oracle, None::<&mut B>);
+    }
+
+    /// How the two stores name a batch; one that nobody knows has a name that nobody knows.
+    fn names_of_batch(&self, batch: BatchId) -> (BatchId, BatchId) {
+        self.batches.get(&batch).copied().unwrap_or((BatchId(0), BatchId(0)))
     }
 
     /// Whether the process of the store has died.
@@ -291,7 +311,7 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     }
 
     /// The same for what changes nothing, so that nobody needs to know whether it came so far.
-    fn ask<T: PartialEq + Debug>(
+    fn same<T: PartialEq + Debug>(
         &mut self,
         of_oracle: impl FnOnce(&mut A) -> Result<T, StoreError>,
         of_store: impl FnOnce(&mut B) -> Result<T, StoreError>,

@@ -2,20 +2,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use unstuck_core::bulk::{Bulk, Target};
-use unstuck_core::id::{BulkId, RunId};
-
 use crate::contract::{Settled, Stage, StageId, StoreError};
-use crate::flows::Flows;
-use crate::memory::policies::Policies;
-use crate::memory::sessions::Sessions;
-use crate::memory::state::MemoryState;
-use crate::memory::{HandleState, MemoryStore, Transaction};
+use crate::memory::{HandleState, MemoryStore};
 
-/// What is durable, and what waits to be.
-#[derive(Debug)]
+/// What waits to be durable.
+#[derive(Debug, Default)]
 pub(super) struct Deferred {
-    durable: MemoryState,
     outstanding: VecDeque<Outstanding>,
 }
 
@@ -37,13 +29,13 @@ impl MemoryStore {
 
     /// The oldest `n` outstanding stages become durable.
     pub fn make_durable(&mut self, n: usize) {
-        let Some(deferred) = &mut self.deferred else { return };
+        let (Some(deferred), Some(durable)) = (&mut self.deferred, &self.durable) else { return };
         for _ in 0..n {
             let Some(Outstanding { id, stage, last_notice, by }) = deferred.outstanding.pop_front() else {
                 return;
             };
             let interrupts = stage.interrupts.clone();
-            let result = deferred.durable.make_stage_durable(stage, last_notice);
+            let result = durable.add_stage(stage, last_notice);
             self.sessions.interrupt(interrupts);
             let settled = Settled { stage: id, result };
             settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
@@ -53,7 +45,7 @@ impl MemoryStore {
     /// The oldest outstanding stage fails, and all that were staged on top of it: the store shows what is durable.
     /// Gives how many failed.
     pub fn fail_next(&mut self, error: &StoreError) -> usize {
-        let Some(deferred) = &mut self.deferred else { return 0 };
+        let (Some(deferred), Some(durable)) = (&mut self.deferred, &self.durable) else { return 0 };
         let failed = deferred.outstanding.len();
         if failed == 0 {
             return 0;
@@ -62,15 +54,12 @@ impl MemoryStore {
             let settled = Settled { stage: id, result: Err(error.clone()) };
             settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
         }
-        self.state = deferred.durable.clone();
+        self.state = durable.state().clone();
         self.versions.downtimes += 1;
-        if self.transaction != Transaction::None {
-            self.transaction = Transaction::Void(error.clone());
-        }
-        for other in self.others.values_mut() {
-            other.locked.clear();
-            if other.transaction != Transaction::None {
-                other.transaction = Transaction::Void(error.clone());
+        let others = self.others.values_mut().map(|other| &mut other.batches);
+        for batches in others.chain([&mut self.batches]) {
+            for batch in batches.values_mut() {
+                batch.fail(error);
             }
         }
         self.aside.keys().for_each(|run| self.state.set_aside(*run));
@@ -81,11 +70,17 @@ impl MemoryStore {
     /// locked anything, turns begin again.
     #[must_use]
     pub fn crash(mut self) -> MemoryStore {
-        if let Some(deferred) = &mut self.deferred {
+        if let (Some(deferred), Some(durable)) = (&mut self.deferred, &self.durable) {
             deferred.outstanding.clear();
-            self.state = deferred.durable.clone();
+            self.state = durable.state().clone();
         }
-        let broken = self.state.take_back().err();
+        if let Some(durable) = &self.durable {
+            durable.clear_aside();
+        }
+        let others = self.others.into_values().map(|other| other.batches);
+        let batches = others.chain([std::mem::take(&mut self.batches)]);
+        let locked = batches.flat_map(BTreeMap::into_values).flat_map(|batch| batch.locked).collect();
+        let broken = self.state.take_back(locked).err();
         self.state.ready.forget_turns();
         MemoryStore {
             last_stage: self.last_stage,
@@ -94,7 +89,9 @@ impl MemoryStore {
             alive: self.alive,
             broken,
             versions: self.versions,
-            ..MemoryStore::with(self.state, self.deferred)
+            last_batch: self.last_batch,
+            lanes: self.lanes,
+            ..MemoryStore::with(self.state, self.durable, self.deferred)
         }
     }
 }
@@ -114,45 +111,7 @@ fn settled_of<'a>(
 }
 
 impl Deferred {
-    pub(super) fn new() -> Deferred {
-        Deferred { durable: MemoryState::new(true), outstanding: VecDeque::new() }
-    }
-
     pub(super) fn add_outstanding(&mut self, id: StageId, stage: Stage, last_notice: u64, by: usize) {
         self.outstanding.push_back(Outstanding { id, stage, last_notice, by });
-    }
-
-    /// Flows are durable when [`put_flow`](crate::contract::Store::put_flow) returns.
-    pub(super) fn keep_flows(&mut self, flows: &Flows) {
-        self.durable.flows = flows.clone();
-    }
-
-    /// So are policies when [`put_policies`](crate::contract::Store::put_policies) does.
-    pub(super) fn keep_policies(&mut self, policies: &Policies) {
-        self.durable.policies = policies.clone();
-    }
-
-    /// And bulk actions when [`put_bulk`](crate::contract::Store::put_bulk) does. What was refused is refused here too.
-    pub(super) fn keep_targets(&mut self, bulk: BulkId, targets: Vec<Target>, session: Option<u64>) {
-        let _ = self.durable.bulks.put_targets(bulk, targets, session);
-    }
-
-    pub(super) fn keep_bulk(&mut self, bulk: Bulk) {
-        let _ = self.durable.put_bulk(bulk);
-    }
-
-    pub(super) fn drop_drafts(&mut self, sessions: &Sessions) {
-        self.durable.bulks.drop_drafts(sessions);
-    }
-}
-
-impl MemoryState {
-    /// Takes over a stage that was accepted before, in a transaction of its own.
-    fn make_stage_durable(&mut self, stage: Stage, last_notice: u64) -> Result<(), StoreError> {
-        let changed = stage.runs.iter().map(|change| change.run.id);
-        let unchanged = stage.unchanged.iter().map(|run| run.id);
-        let runs: Vec<RunId> = changed.chain(unchanged).chain(stage.forgotten.iter().copied()).collect();
-        self.lock(&runs)?;
-        self.stage(stage, last_notice)
     }
 }

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unstuck_core::session::SESSION_LEASE;
 use unstuck_core::time::{Millis, Time};
 
-use crate::memory::{HandleState, MemoryStore, Transaction};
+use crate::memory::batches::Batches;
+use crate::memory::{HandleState, MemoryStore};
 use crate::timers::WithheldTimers;
 
 /// A handle on a store in memory that others have handles on too.
 ///
-/// Each has a transaction and a session of its own, and is told what came of its own stages. A run that one has locked is
+/// Each has batches and a session of its own, and is told what came of its own stages. A run that one has locked is
 /// busy for the others, who read it as it was before; what one withholds or sets aside, the others are given.
 #[derive(Debug)]
 pub struct SharedStore {
@@ -72,7 +73,9 @@ impl Drop for SharedStore {
     fn drop(&mut self) {
         let side = self.side;
         let mut store = self.store();
-        store.undo_transaction();
+        for batch in store.batches.keys().copied().collect::<Vec<_>>() {
+            store.end_batch(batch);
+        }
         store.wakers.remove(&side);
     }
 }
@@ -84,9 +87,8 @@ impl MemoryStore {
             return;
         }
         let mut next = self.others.remove(&side).unwrap_or_else(HandleState::new);
-        std::mem::swap(&mut self.transaction, &mut next.transaction);
+        std::mem::swap(&mut self.batches, &mut next.batches);
         std::mem::swap(&mut self.settled, &mut next.settled);
-        std::mem::swap(&mut self.state.locked, &mut next.locked);
         std::mem::swap(&mut self.session, &mut next.session);
         self.aside.keys().for_each(|run| self.state.release(*run));
         std::mem::swap(&mut self.aside, &mut next.aside);
@@ -101,9 +103,8 @@ impl MemoryStore {
 impl HandleState {
     fn new() -> HandleState {
         HandleState {
-            transaction: Transaction::None,
+            batches: Batches::default(),
             settled: Vec::new(),
-            locked: Vec::new(),
             session: None,
             aside: BTreeMap::new(),
             withheld: WithheldTimers::default(),

@@ -53,8 +53,6 @@ pub(super) struct MemoryState {
     pub(super) last_id: u64,
     pub(super) downtimes: Vec<Downtime>,
     pub(super) clock: ClockRecord,
-    /// The runs that this transaction has taken out.
-    pub(super) locked: Vec<RunId>,
 }
 
 /// One run.
@@ -104,11 +102,15 @@ impl MemoryState {
             last_id: 0,
             downtimes: Vec::new(),
             clock: ClockRecord::default(),
-            locked: Vec::new(),
         }
     }
 
-    pub(super) fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
+    /// Takes these runs out for a batch that has taken out those of `locked`.
+    pub(super) fn lock(
+        &mut self,
+        runs: &[RunId],
+        locked: &mut Vec<RunId>,
+    ) -> Result<Vec<Locked>, StoreError> {
         let mut given = Vec::with_capacity(runs.len());
         for id in runs {
             let Some(kept) = self.runs.get_mut(id) else {
@@ -116,14 +118,14 @@ impl MemoryState {
                 continue;
             };
             let Residency::Here(run) = &kept.run else {
-                if !self.locked.contains(id) {
+                if !locked.contains(id) {
                     given.push(Locked::Busy);
                     continue;
                 }
-                return Err(StoreError::Conflict(format!("{id} is locked twice in one transaction")));
+                return Err(StoreError::Conflict(format!("{id} is locked twice in one batch")));
             };
             let mark = RunPosition { seq: run.seq, generation: run.generation, is_final: run.is_final() };
-            self.locked.push(*id);
+            locked.push(*id);
             if let Residency::Here(run) = std::mem::replace(&mut kept.run, Residency::Out(mark)) {
                 given.push(Locked::Here(run));
             }
@@ -131,14 +133,18 @@ impl MemoryState {
         Ok(given)
     }
 
-    /// Ends the transaction with these changes, or changes nothing but what is out.
-    pub(super) fn stage(&mut self, mut stage: Stage, last_notice: u64) -> Result<(), StoreError> {
+    /// Ends a batch that has taken out these runs with these changes, or changes nothing but what is out.
+    pub(super) fn stage(
+        &mut self,
+        mut stage: Stage,
+        last_notice: u64,
+        locked: &[RunId],
+    ) -> Result<(), StoreError> {
         let mut undo = Undo::default();
-        if let Err(error) = self.check(&mut stage, &mut undo) {
+        if let Err(error) = self.check(&mut stage, &mut undo, locked) {
             self.undo(undo);
             return Err(error);
         }
-        self.locked.clear();
         self.errors.record(stage.errors);
         self.errors.examined(&stage.backfilled);
         for change in stage.runs {
@@ -191,22 +197,33 @@ impl MemoryState {
         }
     }
 
-    /// Ends the transaction: whatever is out is made again from its history.
-    pub(super) fn take_back(&mut self) -> Result<(), StoreError> {
+    /// Ends a batch that has taken out these runs: whatever is out is made again from its history.
+    pub(super) fn take_back(&mut self, locked: Vec<RunId>) -> Result<(), StoreError> {
         self.ready.put_back();
-        for id in std::mem::take(&mut self.locked) {
+        for id in locked {
             let Some(kept) = self.runs.get_mut(&id) else { continue };
             if matches!(kept.run, Residency::Here(_)) {
                 continue;
             }
             let Some(run) = kept.history.replay() else {
                 return Err(StoreError::Broken(format!(
-                    "{id} was changed in a transaction that went wrong, and there is no history to make it again from"
+                    "{id} was changed in a batch that went wrong, and there is no history to make it again from"
                 )));
             };
             kept.run = Residency::Here(Box::new(run));
         }
         Ok(())
+    }
+
+    /// A copy in which nothing is taken out.
+    pub(super) fn at_rest(&self) -> MemoryState {
+        let mut copy = self.clone();
+        for kept in copy.runs.values_mut().filter(|kept| !matches!(kept.run, Residency::Here(_))) {
+            if let Some(run) = kept.history.replay() {
+                kept.run = Residency::Here(Box::new(run));
+            }
+        }
+        copy
     }
 
     pub(super) fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
@@ -221,19 +238,21 @@ impl MemoryState {
     }
 
     pub(super) fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
-        self.runs.get(&id).map(|kept| self.seen(id, kept).map(Cow::into_owned)).transpose()
+        self.runs.get(&id).map(|kept| MemoryState::seen(id, kept).map(Cow::into_owned)).transpose()
     }
 
     pub(super) fn history(&self, run: RunId, after: u64, limit: usize) -> Vec<Event> {
         self.runs.get(&run).map(|kept| kept.history.after(after, limit).collect()).unwrap_or_default()
     }
 
-    pub(super) fn list(
+    /// Runs that fit, newest first, each as `give` makes something of it.
+    pub(super) fn list<T>(
         &self,
         filter: &RunFilter,
         before: Option<RunId>,
         limit: usize,
-    ) -> Result<Vec<Run>, StoreError> {
+        give: impl Fn(&Run) -> T,
+    ) -> Result<Vec<T>, StoreError> {
         let end = before.map_or(self.order.len(), |before| self.order.partition_point(|id| *id < before));
         let with_error = filter.has_error_criteria().then(|| self.errors.runs_with(filter));
         let mut found = Vec::new();
@@ -242,10 +261,10 @@ impl MemoryState {
                 break;
             }
             let Some(kept) = self.runs.get(id) else { continue };
-            let run = self.seen(*id, kept)?;
+            let run = MemoryState::seen(*id, kept)?;
             let has_error = with_error.as_ref().is_none_or(|runs| runs.contains(id));
             if has_error && filter.matches(&run, &kept.flow) {
-                found.push(run.into_owned());
+                found.push(give(&run));
             }
         }
         Ok(found)
@@ -254,7 +273,7 @@ impl MemoryState {
     pub(super) fn count_runs(&self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
         let mut counts = BTreeMap::new();
         for (id, kept) in &self.runs {
-            let run = self.seen(*id, kept)?;
+            let run = MemoryState::seen(*id, kept)?;
             let is_old = run.is_final() && *id < RunId::first_at(since);
             if run.origin.parent().is_none() && !is_old {
                 *counts.entry(run.state()).or_default() += 1;
@@ -264,7 +283,7 @@ impl MemoryState {
     }
 
     /// Looks at a whole stage before any of it happens. What must be unique is written down on the way.
-    fn check(&mut self, stage: &mut Stage, undo: &mut Undo) -> Result<(), StoreError> {
+    fn check(&mut self, stage: &mut Stage, undo: &mut Undo, locked: &[RunId]) -> Result<(), StoreError> {
         check_errors(stage)?;
         check_logs(stage)?;
         self.bulks.check(stage)?;
@@ -289,10 +308,10 @@ impl MemoryState {
             self.check_forgotten(*id)?;
             returned += 1;
         }
-        if returned == self.locked.len() {
+        if returned == locked.len() {
             return Ok(());
         }
-        let out = self.locked.iter().find(|id| matches!(self.runs[*id].run, Residency::Out(_)));
+        let out = locked.iter().find(|id| matches!(self.runs[*id].run, Residency::Out(_)));
         let id = out.map(ToString::to_string).unwrap_or_default();
         Err(StoreError::Conflict(format!("{id} was locked but is not part of the commit")))
     }
@@ -382,14 +401,14 @@ impl MemoryState {
         self.logs.remove(&id);
     }
 
-    /// A run as it is for those who read: one that somebody else has locked is as it was before that.
-    fn seen<'a>(&self, id: RunId, kept: &'a StoredRun) -> Result<Cow<'a, Run>, StoreError> {
+    /// A run as it is for those who read: one that is locked is as it was before that.
+    fn seen(id: RunId, kept: &StoredRun) -> Result<Cow<'_, Run>, StoreError> {
         let before = match &kept.run {
             Residency::Here(run) => return Ok(Cow::Borrowed(run)),
-            Residency::Out(_) if !self.locked.contains(&id) => kept.history.replay(),
-            Residency::Out(_) | Residency::Returning => None,
+            Residency::Out(_) => kept.history.replay(),
+            Residency::Returning => None,
         };
-        let refused = || conflict(id, "is locked: it can be read when the transaction has ended");
+        let refused = || conflict(id, "is locked: it can be read when the batch has ended");
         before.map(Cow::Owned).ok_or_else(refused)
     }
 
@@ -419,7 +438,7 @@ impl MemoryState {
         let mut found = Vec::new();
         for id in &self.order {
             if let Some(kept) = self.runs.get(id) {
-                found.extend(self.seen(*id, kept)?.local_attempts());
+                found.extend(MemoryState::seen(*id, kept)?.local_attempts());
             }
         }
         Ok(found)

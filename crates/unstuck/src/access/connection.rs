@@ -8,8 +8,8 @@ use unstuck_api::ProblemType;
 use unstuck_engine::engine::{Engine, Settings};
 use unstuck_engine::executor::process::ProcessExecutor;
 use unstuck_engine::runtime::Runtime;
-use unstuck_sqlite::{SqliteStore, release_reserve};
-use unstuck_store::contract::StoreError;
+use unstuck_sqlite::{SqliteReader, SqliteStore, release_reserve};
+use unstuck_store::contract::{Store, StoreError};
 
 use crate::access::engine;
 use crate::access::location::StoreLocation;
@@ -22,7 +22,7 @@ use unstuck_api::request::{
     BulkOperation, BulkRequest, BulkVerb, PolicyOperation, PolicyRequest, Query, Request, RunOperation,
     RunRequest,
 };
-use unstuck_service::flows::{compile_flow, flows_for_reading};
+use unstuck_service::flows::compile_flow;
 use unstuck_service::{Service, ServiceError, SilentOwner};
 
 /// How long a command waits for a store that another process has open.
@@ -140,23 +140,24 @@ impl StoreLocation {
         Output::stderr().line(&format!("note: {why}. Showing what is stored on disk."));
         let silent = Some(SilentOwner { process, is_stopped });
         let service = Service { option: self.option.clone(), silent, ..Service::default() };
-        let mut store = SqliteStore::open_beside(&self.directory)?;
-        service.run_query(&mut store, &mut flows_for_reading(), query).map_err(CommandError::from)
+        let reader = SqliteReader::open_beside(&self.directory)?;
+        service.run_query(&reader, query).map_err(CommandError::from)
     }
 
     /// Opens a store that no other process has. A query can be answered from a full or read-only disk too.
     fn open_store(&self, request: &Request, settings: Settings) -> Result<Opened, StoreError> {
         let is_reading = matches!(request, Request::Query(_));
         if is_reading && !unstuck_sqlite::is_writable(&self.directory) {
-            let store = SqliteStore::open_for_reading(&self.directory)?;
-            return Ok(Opened::ForReading(Box::new(store)));
+            return SqliteReader::open(&self.directory).map(Opened::ForReading);
         }
         let store = match SqliteStore::open(&self.directory) {
-            Err(StoreError::Full(_)) if is_reading => SqliteStore::open_for_reading(&self.directory)?,
+            Err(StoreError::Full(_)) if is_reading => {
+                return SqliteReader::open(&self.directory).map(Opened::ForReading);
+            }
             opened => opened?,
         };
         if is_reading {
-            return Ok(Opened::ForReading(Box::new(store)));
+            return Ok(Opened::Owned(Box::new(store)));
         }
         // This engine answers one request, which should not wait for batches about other runs.
         let settings = Settings { max_outstanding: 2, ..settings };
@@ -167,17 +168,17 @@ impl StoreLocation {
     fn handle_alone(&self, opened: Opened, request: &Request) -> Result<String, CommandError> {
         let service = Service { option: self.option.clone(), ..Service::default() };
         let answer = match (opened, request) {
-            (Opened::ForReading(mut store), Request::Query(query)) => {
-                service.run_query(&mut *store, &mut flows_for_reading(), query)
-            }
+            (Opened::ForReading(reader), Request::Query(query)) => service.run_query(&reader, query),
+            (Opened::Owned(mut store), Request::Query(query)) => service.run_query(&*store.reader(), query),
             (Opened::WithEngine(engine), request) => {
                 // This engine executes nothing, but ends processes that a killed engine has left.
                 let runtime = Runtime::start(*engine, vec![Box::new(ProcessExecutor::new(0))], None);
                 service.handle_request(&runtime.handle(), request.clone())
             }
-            (Opened::ForReading(_), Request::Change(_) | Request::Policies(_) | Request::Bulk(_)) => {
-                Err(ServiceError::internal("the store is open for reading only"))
-            }
+            (
+                Opened::ForReading(_) | Opened::Owned(_),
+                Request::Change(_) | Request::Policies(_) | Request::Bulk(_),
+            ) => Err(ServiceError::internal("the store is open for reading only")),
         };
         answer.map_err(CommandError::from)
     }
@@ -185,7 +186,8 @@ impl StoreLocation {
 
 /// A store that nobody else has.
 enum Opened {
-    ForReading(Box<SqliteStore>),
+    ForReading(SqliteReader),
+    Owned(Box<SqliteStore>),
     WithEngine(Box<Engine<SqliteStore>>),
 }
 

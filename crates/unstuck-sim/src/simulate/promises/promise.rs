@@ -57,11 +57,13 @@ pub enum Promise {
     Queues,
     /// Nothing resumes automatically while that is paused, and what has waited takes turns.
     PausedPolicies,
+    /// Readers see what is durable and only that.
+    Shown,
 }
 
 impl Promise {
     /// Every promise.
-    pub const ALL: [Promise; 25] = [
+    pub const ALL: [Promise; 26] = [
         Promise::Kept,
         Promise::Once,
         Promise::Fenced,
@@ -87,6 +89,7 @@ impl Promise {
         Promise::Reruns,
         Promise::Queues,
         Promise::PausedPolicies,
+        Promise::Shown,
     ];
 
     /// The promise as a sentence.
@@ -156,6 +159,7 @@ impl Promise {
                 "no policy resumes anything while automatic resumes are paused; what was due by the unpause resumes at \
                  most at the rate that was asked for"
             }
+            Promise::Shown => "a reader sees what anybody was told of, and nothing that a crash takes back",
         }
     }
 
@@ -187,6 +191,7 @@ impl Promise {
             Promise::Reruns => "reruns",
             Promise::Queues => "queues",
             Promise::PausedPolicies => "paused policies",
+            Promise::Shown => "shown",
         }
     }
 }

@@ -14,57 +14,76 @@ use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
-use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 
 use super::{Logged, Twin, assert_same, died};
 use crate::conformance::TestStore;
 use crate::contract::{
-    AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
-    Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
-    PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
-    Versions,
+    AuditId, BatchId, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Loaded,
+    More, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
+    PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
+    Versions, Wants,
 };
 
 impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
-    fn begin(&mut self) -> Result<(), StoreError> {
-        self.ask(A::begin, B::begin)
+    fn ask(&mut self, wants: &Wants) -> Result<BatchId, StoreError> {
+        let (mut theirs, mut ours) = (BatchId(0), BatchId(0));
+        self.same(
+            |oracle| oracle.ask(wants).map(|batch| theirs = batch),
+            |store| store.ask(wants).map(|batch| ours = batch),
+        )?;
+        self.last_batch += 1;
+        let batch = BatchId(self.last_batch);
+        self.batches.insert(batch, (theirs, ours));
+        Ok(batch)
     }
 
-    fn lock(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
-        self.ask(|oracle| oracle.lock(runs), |store| store.lock(runs))
+    /// What each of them counts for itself is the store's: versions, the names of notices, and signs of life, which are
+    /// compared elsewhere.
+    fn loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)> {
+        let (theirs, ours) = (self.oracle.loaded(), self.store().loaded());
+        let (of_oracle, expected) = theirs?;
+        let batch =
+            self.batches.iter().rev().find(|(_, names)| names.0 == of_oracle).map(|(batch, _)| *batch)?;
+        let mut found = ours.map(|(_, loaded)| loaded);
+        let own = found.iter().flatten().next();
+        let (versions, last_seen) = own.map(|own| (own.versions, own.last_seen)).unwrap_or_default();
+        let names: Vec<NoticeId> = self.names.names.keys().copied().collect();
+        let rename = |mut loaded: Loaded| {
+            for (name, (id, _)) in names.iter().zip(&mut loaded.notices) {
+                *id = *name;
+            }
+            Loaded { versions, last_seen, ..loaded }
+        };
+        let expected = expected.map(rename);
+        let result = self.same(|_| expected, |_| found.take().unwrap_or_else(|| Err(died())).map(rename));
+        Some((batch, result))
+    }
+
+    fn more(&mut self, batch: BatchId, runs: &[RunId], payloads: &[PayloadId]) -> Result<More, StoreError> {
+        let (theirs, ours) = self.names_of_batch(batch);
+        self.same(|oracle| oracle.more(theirs, runs, payloads), |store| store.more(ours, runs, payloads))
     }
 
     fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
-        self.ask(|oracle| oracle.run_of_key(flow, key), |store| store.run_of_key(flow, key))
+        self.same(|oracle| oracle.run_of_key(flow, key), |store| store.run_of_key(flow, key))
     }
 
     fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
-        self.ask(|oracle| oracle.payloads(ids), |store| store.payloads(ids))
-    }
-
-    fn candidates(&mut self, offers: &[Offer], limit: usize) -> Result<Vec<Candidate>, StoreError> {
-        self.ask(|oracle| oracle.candidates(offers, limit), |store| store.candidates(offers, limit))
-    }
-
-    fn highest_waiting_priority(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
-        self.ask(
-            |oracle| oracle.highest_waiting_priority(queues),
-            |store| store.highest_waiting_priority(queues),
-        )
+        self.same(|oracle| oracle.payloads(ids), |store| store.payloads(ids))
     }
 
     fn admissible_runs(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError> {
-        self.ask(|oracle| oracle.admissible_runs(limit), |store| store.admissible_runs(limit))
+        self.same(|oracle| oracle.admissible_runs(limit), |store| store.admissible_runs(limit))
     }
 
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError> {
-        self.ask(|oracle| oracle.due(now, limit), |store| store.due(now, limit))
+        self.same(|oracle| oracle.due(now, limit), |store| store.due(now, limit))
     }
 
     fn slot_holders(&mut self, limit: &str, most: usize) -> Result<Vec<RunId>, StoreError> {
-        self.ask(|oracle| oracle.slot_holders(limit, most), |store| store.slot_holders(limit, most))
+        self.same(|oracle| oracle.slot_holders(limit, most), |store| store.slot_holders(limit, most))
     }
 
     fn withhold(&mut self, due: &Due, until: Withheld) {
@@ -82,13 +101,8 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         let strip =
             |all: Vec<(NoticeId, Notice)>| all.into_iter().map(|(_, notice)| notice).collect::<Vec<_>>();
         let found =
-            self.ask(|oracle| oracle.notices(limit).map(strip), |store| store.notices(limit).map(strip))?;
+            self.same(|oracle| oracle.notices(limit).map(strip), |store| store.notices(limit).map(strip))?;
         Ok(self.names.names.keys().copied().zip(found).collect())
-    }
-
-    /// Only for runs that no notice is on its way to: the twin finds notices by their places.
-    fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError> {
-        self.ask(|oracle| oracle.has_notices_about(runs), |store| store.has_notices_about(runs))
     }
 
     fn set_aside(&mut self, run: RunId, aside: SetAside) {
@@ -110,18 +124,20 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.oracle.set_aside_record(run)
     }
 
-    fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
+    fn stage(&mut self, batch: BatchId, stage: Stage) -> Result<StageId, StoreError> {
         if let Some(error) = self.refusal.take() {
-            self.rollback();
+            self.rollback(batch);
             return Err(error);
         }
+        let (of_oracle, of_store) = self.names_of_batch(batch);
+        self.batches.remove(&batch);
         let (mut theirs, mut ours) = (stage.clone(), stage.clone());
         theirs.delivered = self.names.translate(&stage.delivered, |(oracle, _)| oracle);
         ours.delivered = self.names.translate(&stage.delivered, |(_, store)| store);
         let mut id = None;
         let result = self.both(
-            |oracle| oracle.stage(theirs).map(|_| ()),
-            |store| store.stage(ours).map(|staged| id = Some(staged)),
+            |oracle| oracle.stage(of_oracle, theirs).map(|_| ()),
+            |store| store.stage(of_store, ours).map(|staged| id = Some(staged)),
         );
         result?;
         if self.has_crashed() {
@@ -136,14 +152,18 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         Ok(id)
     }
 
-    fn abandon(&mut self, locked: Vec<Run>) {
-        self.oracle.abandon(locked.clone());
-        self.store().abandon(locked);
+    fn abandon(&mut self, batch: BatchId, unchanged: Vec<Run>) {
+        let (theirs, ours) = self.names_of_batch(batch);
+        self.batches.remove(&batch);
+        self.oracle.abandon(theirs, unchanged.clone());
+        self.store().abandon(ours, unchanged);
     }
 
-    fn rollback(&mut self) {
-        self.oracle.rollback();
-        self.store().rollback();
+    fn rollback(&mut self, batch: BatchId) {
+        let (theirs, ours) = self.names_of_batch(batch);
+        self.batches.remove(&batch);
+        self.oracle.rollback(theirs);
+        self.store().rollback(ours);
     }
 
     /// What has settled is taken in, and compared with what was staged.
@@ -180,7 +200,7 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     fn renew_session(&mut self) -> Result<(), StoreError> {
-        self.ask(A::renew_session, B::renew_session)
+        self.same(A::renew_session, B::renew_session)
     }
 
     fn end_session(&mut self) {
@@ -189,19 +209,15 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     fn ended_sessions(&mut self) -> Result<Vec<EndedSession>, StoreError> {
-        self.ask(A::ended_sessions, B::ended_sessions)
-    }
-
-    fn interrupts(&mut self) -> Result<Vec<Interrupt>, StoreError> {
-        self.ask(A::interrupts, B::interrupts)
+        self.same(A::ended_sessions, B::ended_sessions)
     }
 
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError> {
-        self.ask(A::downtimes, B::downtimes)
+        self.same(A::downtimes, B::downtimes)
     }
 
     fn clock(&mut self) -> Result<ClockRecord, StoreError> {
-        self.ask(A::clock, B::clock)
+        self.same(A::clock, B::clock)
     }
 
     fn timers(
@@ -209,7 +225,7 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         after: Option<(Time, RunId, Option<UnitRef>)>,
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
-        self.ask(|oracle| oracle.timers(after, limit), |store| store.timers(after, limit))
+        self.same(|oracle| oracle.timers(after, limit), |store| store.timers(after, limit))
     }
 
     fn record_alive(&mut self, now: Time) {
@@ -219,27 +235,32 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError> {
-        self.ask(A::last_seen, B::last_seen)
+        self.same(A::last_seen, B::last_seen)
     }
 
     fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
-        self.ask(A::next_due, B::next_due)
+        self.same(A::next_due, B::next_due)
     }
 
     fn last_time(&mut self) -> Result<Option<Time>, StoreError> {
-        self.ask(A::last_time, B::last_time)
+        self.same(A::last_time, B::last_time)
     }
 
     fn last_id(&mut self) -> Result<u64, StoreError> {
-        self.ask(A::last_id, B::last_id)
+        self.same(A::last_id, B::last_id)
+    }
+
+    /// What is durable is the store's to say; see [`Twin::compare`].
+    fn reader(&mut self) -> Arc<dyn Reader> {
+        self.store().reader()
     }
 
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError> {
-        self.ask(|oracle| oracle.run(run), |store| store.run(run))
+        self.same(|oracle| oracle.run(run), |store| store.run(run))
     }
 
     fn history(&mut self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
-        self.ask(|oracle| oracle.history(run, after, limit), |store| store.history(run, after, limit))
+        self.same(|oracle| oracle.history(run, after, limit), |store| store.history(run, after, limit))
     }
 
     fn list(
@@ -248,11 +269,11 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         before: Option<RunId>,
         limit: usize,
     ) -> Result<Vec<Run>, StoreError> {
-        self.ask(|oracle| oracle.list(filter, before, limit), |store| store.list(filter, before, limit))
+        self.same(|oracle| oracle.list(filter, before, limit), |store| store.list(filter, before, limit))
     }
 
     fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
-        self.ask(|oracle| oracle.count_runs(since), |store| store.count_runs(since))
+        self.same(|oracle| oracle.count_runs(since), |store| store.count_runs(since))
     }
 
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
@@ -269,15 +290,15 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError> {
-        self.ask(|oracle| oracle.flow(flow), |store| store.flow(flow))
+        self.same(|oracle| oracle.flow(flow), |store| store.flow(flow))
     }
 
     fn flows(&mut self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError> {
-        self.ask(|oracle| oracle.flows(after, limit), |store| store.flows(after, limit))
+        self.same(|oracle| oracle.flows(after, limit), |store| store.flows(after, limit))
     }
 
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError> {
-        self.ask(|oracle| oracle.newest_flow(name), |store| store.newest_flow(name))
+        self.same(|oracle| oracle.newest_flow(name), |store| store.newest_flow(name))
     }
 
     fn versions(&mut self) -> Result<Versions, StoreError> {
@@ -293,11 +314,11 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     fn policies(&mut self) -> Result<Vec<Policy>, StoreError> {
-        self.ask(A::policies, B::policies)
+        self.same(A::policies, B::policies)
     }
 
     fn policy_switch(&mut self) -> Result<PolicySwitch, StoreError> {
-        self.ask(A::policy_switch, B::policy_switch)
+        self.same(A::policy_switch, B::policy_switch)
     }
 
     fn put_policies(&mut self, change: PolicyChange, made_on: u64) -> Result<(), StoreError> {
@@ -327,11 +348,11 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         before: Option<AuditId>,
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
-        self.ask(|oracle| oracle.policy_audit(before, limit), |store| store.policy_audit(before, limit))
+        self.same(|oracle| oracle.policy_audit(before, limit), |store| store.policy_audit(before, limit))
     }
 
     fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError> {
-        self.ask(A::policy_hits, B::policy_hits)
+        self.same(A::policy_hits, B::policy_hits)
     }
 
     fn errors(
@@ -340,7 +361,7 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         after: Option<ErrorId>,
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
-        self.ask(|oracle| oracle.errors(filter, after, limit), |store| store.errors(filter, after, limit))
+        self.same(|oracle| oracle.errors(filter, after, limit), |store| store.errors(filter, after, limit))
     }
 
     fn open_errors(
@@ -349,27 +370,27 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         after: Option<(RunId, UnitRef)>,
         limit: usize,
     ) -> Result<Vec<OpenError>, StoreError> {
-        self.ask(
+        self.same(
             |oracle| oracle.open_errors(filter, after, limit),
             |store| store.open_errors(filter, after, limit),
         )
     }
 
     fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
-        self.ask(|oracle| oracle.error_groups(filter, limit), |store| store.error_groups(filter, limit))
+        self.same(|oracle| oracle.error_groups(filter, limit), |store| store.error_groups(filter, limit))
     }
 
     fn logs(&mut self, run: RunId) -> Result<RunLogs, StoreError> {
-        self.ask(|oracle| oracle.logs(run), |store| store.logs(run))
+        self.same(|oracle| oracle.logs(run), |store| store.logs(run))
     }
 
     fn needs_backfill(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
-        self.ask(|oracle| oracle.needs_backfill(after, limit), |store| store.needs_backfill(after, limit))
+        self.same(|oracle| oracle.needs_backfill(after, limit), |store| store.needs_backfill(after, limit))
     }
 
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
         let (theirs, ours) = (targets.clone(), targets.clone());
-        self.ask(|oracle| oracle.put_targets(bulk, theirs), |store| store.put_targets(bulk, ours))?;
+        self.same(|oracle| oracle.put_targets(bulk, theirs), |store| store.put_targets(bulk, ours))?;
         self.drafts.entry(bulk).or_default().extend(targets);
         Ok(())
     }
@@ -387,7 +408,7 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
-        self.ask(|oracle| oracle.bulk(bulk), |store| store.bulk(bulk))
+        self.same(|oracle| oracle.bulk(bulk), |store| store.bulk(bulk))
     }
 
     fn bulks(
@@ -396,7 +417,7 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         before: Option<BulkId>,
         limit: usize,
     ) -> Result<Vec<Bulk>, StoreError> {
-        self.ask(
+        self.same(
             |oracle| oracle.bulks(open_only, before, limit),
             |store| store.bulks(open_only, before, limit),
         )
@@ -409,14 +430,14 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         from: u64,
         limit: usize,
     ) -> Result<Vec<Target>, StoreError> {
-        self.ask(
+        self.same(
             |oracle| oracle.targets(bulk, only, from, limit),
             |store| store.targets(bulk, only, from, limit),
         )
     }
 
     fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError> {
-        self.ask(
+        self.same(
             |oracle| oracle.next_targets(bulk, from, limit).map(without_results),
             |store| store.next_targets(bulk, from, limit).map(without_results),
         )

@@ -33,6 +33,7 @@ use crate::view::paused_policies;
 use crate::view::problems;
 use unstuck_api::owner::KeyView;
 use unstuck_api::request::{OnDuplicate, Query, Request};
+use unstuck_core::summary::RunSummary;
 use unstuck_service::flows::{compile_flow, flows_for_reading};
 use unstuck_service::owner::state_phrase;
 use unstuck_service::{Service, ServiceError, convert, family, payload_of, run_name};
@@ -99,7 +100,7 @@ pub(super) fn start(
     };
     let mut notes = note_paused_policies(&mut store, place)?;
     let input = match &known {
-        Some(run) if order.restarts(run) && !order.is_input_given => payload_of(&mut store, &run.input),
+        Some(run) if order.restarts(run) && !order.is_input_given => payload_of(&*store.reader(), &run.input),
         _ => order.input.clone(),
     };
     let seeded = match known {
@@ -113,7 +114,7 @@ pub(super) fn start(
     let run = start_run(&runtime.handle(), flow, (order, input), home.clone())?;
     notes.insert(0, format!("{run} is stored in {}", place.directory.display()));
     let tree = seeded.unwrap_or_else(|| Tree::new(run));
-    let service = Service { home, run: Some(run), option: place.option.clone(), silent: None };
+    let service = Service { home, run: Some(run), option: place.option.clone(), ..Service::default() };
     Ok(Begun { runtime, service, tree, notes })
 }
 
@@ -179,7 +180,7 @@ pub(super) fn continue_run(
     let (id, home) = (run.id, run.home.clone());
     let tree = seed::load_tree(&mut store, id)?;
     let runtime = start_engine(store, home.clone(), processes, teller)?;
-    let service = Service { home, run: Some(id), option: place.option.clone(), silent: None };
+    let service = Service { home, run: Some(id), option: place.option.clone(), ..Service::default() };
     Ok(Begun { runtime, service, tree, notes })
 }
 
@@ -197,10 +198,10 @@ fn describe_known_key(order: &Order<'_>, run: &Run) -> String {
 
 /// Finds the run of this name, and returns the root of its family.
 fn find_named_root(store: &mut SqliteStore, wanted: &str) -> Result<Run, CommandError> {
-    let found = run_name::find_run(store, &mut flows_for_reading(), wanted)?;
+    let found = run_name::find_run(&*store.reader(), &flows_for_reading(), wanted)?;
     let gone = || CommandError::not_found(format!("there is no run {found}"));
     let run = store.run(found).map_err(failed)?.ok_or_else(gone)?;
-    let root = family::root(store, &run).map_err(failed)?;
+    let root = family::root(&*store.reader(), &RunSummary::of(&run)).map_err(failed)?;
     store.run(root).map_err(failed)?.ok_or_else(gone)
 }
 

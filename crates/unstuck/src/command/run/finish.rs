@@ -5,9 +5,8 @@ use std::process::ExitCode;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::run::{Phase, Run, RunOutcome, RunState};
-use unstuck_engine::flows::Flows;
 use unstuck_engine::runtime::Handle;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::Reader;
 
 use super::tree::{Rest, Tree};
 use crate::error::CommandError;
@@ -37,11 +36,7 @@ pub(super) struct Finished {
 impl Finished {
     /// Reads the run, its document, its output and its explanation.
     pub(super) fn read(handle: &Handle, service: &Service, tree: &Tree) -> Result<Finished, CommandError> {
-        let (root, at) = (tree.root_id(), service.clone());
-        let read = handle
-            .read(move |store, flows| read_finished(&at, store, flows, root))
-            .map_err(ServiceError::from);
-        let (explained, document, output) = read.and_then(|read| read)?;
+        let (explained, document, output) = read_finished(service, handle.reader(), tree.root_id())?;
         let run = explained.run().clone();
         let explanation = (run.state() != RunState::Completed).then(|| {
             let columns = Output::stdout().width().unwrap_or(explain::COLUMNS);
@@ -103,18 +98,17 @@ impl Finished {
 /// Reads the explanation, the document and the output of a run from the store.
 fn read_finished(
     service: &Service,
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
     root: RunId,
 ) -> Result<(ExplainedRun, String, Option<Json>), ServiceError> {
-    let explained = explain::of_run(service, store, flows, root)?;
+    let explained = explain::of_run(service, reader, root)?;
     let output = match &explained.run().phase {
         Phase::Ended(ended) => match &ended.how {
-            RunOutcome::Completed { output } => Some(payload_of(store, output)),
+            RunOutcome::Completed { output } => Some(payload_of(reader, output)),
             RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => None,
         },
         Phase::Going | Phase::Failing(_) => None,
     };
-    let document = show::document(service, store, flows, root)?;
+    let document = show::document(service, reader, root)?;
     Ok((explained, document.get().to_owned(), output))
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use unstuck_core::id::RunId;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
-use unstuck_engine::flows::Flows;
+use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::request::EngineError;
 use unstuck_sqlite::SqliteStore;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::{Reader, Store};
 
 use super::tree::Tree;
 use crate::error::CommandError;
@@ -21,18 +21,18 @@ const MAX_READ: usize = 1_000;
 /// Loads the run and its descendants under way into a tree.
 pub(super) fn load_tree(store: &mut SqliteStore, run: RunId) -> Result<Tree, CommandError> {
     let mut tree = Tree::new(run);
-    let family = load_family(store, &mut flows_for_reading(), run);
+    let family = load_family(&*store.reader(), &flows_for_reading(), run);
     tree.replace_runs(family?);
     Ok(tree)
 }
 
 /// Loads a run and its descendants under way, each with its flow.
 pub(super) fn load_family(
-    store: &mut dyn Store,
-    flows: &mut Flows,
+    reader: &dyn Reader,
+    flows: &ReadFlows,
     root: RunId,
 ) -> Result<Vec<(Run, Arc<Flow>)>, EngineError> {
-    let Some(root) = store.run(root)? else { return Ok(Vec::new()) };
-    let runs = relatives::under_way(store, root, MAX_READ)?;
-    runs.into_iter().map(|run| flows.get(store, run.flow).map(|flow| (run, flow))).collect()
+    let Some(root) = reader.run(root)? else { return Ok(Vec::new()) };
+    let runs = relatives::under_way(reader, root, MAX_READ)?;
+    runs.into_iter().map(|run| flows.get(reader, run.flow).map(|flow| (run, flow))).collect()
 }

@@ -12,7 +12,7 @@ use unstuck_core::time::Time;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::{Handle, Runtime, Stopped};
 use unstuck_sqlite::SqliteStore;
-use unstuck_store::contract::StoreError;
+use unstuck_store::contract::{Store as _, StoreError};
 
 use super::backlog::Backlog;
 use super::finish::Finished;
@@ -31,7 +31,6 @@ use crate::view::output::Output;
 use crate::view::problems::number_of;
 use crate::view::style;
 use crate::view::text;
-use unstuck_service::flows::flows_for_reading;
 use unstuck_service::{Service, explain};
 
 /// The interval between two looks at the store.
@@ -148,12 +147,12 @@ impl Watch {
         }
         *looked = Instant::now();
         self.show_trouble();
-        self.find_idle_slot_holders()?;
+        self.look_for_holders();
         let root = self.tree.root_id();
-        let read =
-            self.handle().read(move |store, _| store.last_time().map(|_| store.set_aside_record(root)));
-        match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
-            // A run that is set aside does not move in this process.
+        let handle = self.handle();
+        handle.reader().last_time().map_err(|error| engine_failed(error.into()))?;
+        match handle.reader().set_aside_record(root) {
+            // Nothing will happen to it in this process.
             Some(aside) => {
                 Err(CommandError::of(ProblemType::WrongState, format!("{root} is set aside: {}", aside.why)))
             }
@@ -163,12 +162,10 @@ impl Watch {
 
     /// Finds idle runs that hold the slots this run waits for, and shows them: they release their slots only once they
     /// are continued.
-    fn find_idle_slot_holders(&mut self) -> Result<(), CommandError> {
+    fn look_for_holders(&mut self) {
         for (name, (max, run)) in self.tree.waiting_for_slots() {
-            let service = self.service.clone();
-            let read =
-                self.handle().read(move |store, _| explain::holders(&service, store, &run, max as usize));
-            let holders = read.map_err(engine_failed)?.unwrap_or_default();
+            let holders = explain::holders(&self.service, self.handle().reader(), &run, max as usize);
+            let holders = holders.unwrap_or_default();
             let idle: Vec<String> =
                 holders.iter().filter(|holder| holder.is_idle).map(SlotHolder::description).collect();
             if !idle.is_empty() {
@@ -182,7 +179,6 @@ impl Watch {
             }
             self.tree.set_idle_holders(name, idle.len());
         }
-        Ok(())
     }
 
     /// Shows when the store is full or unreachable, and when it works again.
@@ -222,9 +218,8 @@ impl Watch {
             return Ok(());
         }
         let root = self.tree.root_id();
-        let read = self.handle().read(move |store, flows| seed::load_family(store, flows, root));
-        let read = read.and_then(|found| found).map_err(engine_failed)?;
-        self.tree.replace_runs(read);
+        let read = seed::load_family(self.handle().reader(), &self.service.flows, root);
+        self.tree.replace_runs(read.map_err(engine_failed)?);
         let text = format!(
             "{left_out} events were too many to show; to see all: unstuck history {root}{}",
             self.place.option
@@ -252,8 +247,8 @@ impl Watch {
             Takes::Taken => {}
             Takes::NotOurs => return Ok(()),
             Takes::Unknown => {
-                let read = self.handle().read(move |store, _| store.run(run));
-                match read.and_then(|found| found.map_err(EngineError::from)).map_err(engine_failed)? {
+                let read = self.handle().reader().run(run);
+                match read.map_err(|error| engine_failed(error.into()))? {
                     Some(found) if self.tree.is_ours(&found) => self.tree.add_run(found),
                     Some(_) | None => {
                         self.tree.ignore(run);
@@ -263,8 +258,8 @@ impl Watch {
             }
         }
         if let Some(flow) = self.tree.unknown_flow(run) {
-            let read = self.handle().read(move |store, flows| flows.get(store, flow));
-            self.tree.add_flow(read.and_then(|found| found).map_err(engine_failed)?);
+            let read = self.service.flows.get(self.handle().reader(), flow);
+            self.tree.add_flow(read.map_err(engine_failed)?);
         }
         self.show.log(log::event_lines(&self.tree, run, event, self.log_start()));
         self.tree.drop_ended(run);
@@ -327,8 +322,7 @@ impl Watch {
 fn load_document(place: &StoreLocation, run: RunId) -> Option<String> {
     let mut store = SqliteStore::open(&place.directory).ok()?;
     let service = Service { option: place.option.clone(), ..Service::default() };
-    let document =
-        unstuck_service::show::document(&service, &mut store, &mut flows_for_reading(), run).ok()?;
+    let document = unstuck_service::show::document(&service, &*store.reader(), run).ok()?;
     Some(document.get().to_owned())
 }
 

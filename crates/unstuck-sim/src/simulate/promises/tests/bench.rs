@@ -90,11 +90,16 @@ impl Bench {
 
     /// The process dies, and another one opens its store.
     pub(super) fn crash(&mut self) {
+        self.try_crash().expect("nothing is lost");
+        self.register();
+    }
+
+    /// The same, with what is found then.
+    pub(super) fn try_crash(&mut self) -> Result<(), Broken> {
         let old = std::mem::replace(&mut self.machine, machine(MemoryStore::new(), self.now));
         self.machine = machine(old.engine.into_store().crash(), self.now);
         self.jobs.clear();
-        self.promises.after_crash(&mut self.machine.engine, self.now).expect("nothing is lost");
-        self.register();
+        self.promises.after_crash(&mut self.machine.engine, self.now)
     }
 
     pub(super) fn ask(&mut self, request: Request) {

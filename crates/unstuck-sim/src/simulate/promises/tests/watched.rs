@@ -15,12 +15,12 @@ use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::{Output, Request};
 use unstuck_store::contract::Store as _;
 
-use super::super::{Broken, Promise, rest};
+use super::super::{Broken, Promise, rest, unless_away};
 use super::bench::{Bench, ada};
 use super::{Doctored, fail};
 
 /// Each of the promises about what simulated runs hand on.
-pub(super) const CASES: [(&str, Promise, Doctored); 15] = [
+pub(super) const CASES: [(&str, Promise, Doctored); 17] = [
     ("a run puts out something else", Promise::Values, another_output_of_the_run),
     ("a signal arrives as another one", Promise::Values, another_signal),
     ("a repeat is told to have another reason", Promise::Values, another_reason),
@@ -36,6 +36,8 @@ pub(super) const CASES: [(&str, Promise, Doctored); 15] = [
     ("a lease is moved by nobody", Promise::Leases, lease_moved_by_nobody),
     ("a policy resumes although that is paused", Promise::PausedPolicies, resumed_in_a_pause),
     ("what has waited resumes all at once", Promise::PausedPolicies, resumed_all_at_once),
+    ("a reader does not see what was told", Promise::Shown, told_and_not_shown),
+    ("a reader has seen what a crash takes back", Promise::Shown, shown_and_not_kept),
 ];
 
 /// Runs in error, which a policy resumes in ten seconds.
@@ -82,6 +84,22 @@ fn resumed_all_at_once() -> Result<(), Broken> {
         bench.now = bench.now + Millis(1);
     }
     Ok(())
+}
+
+fn told_and_not_shown() -> Result<(), Broken> {
+    let mut bench = Bench::new();
+    let run = bench.started("one");
+    let mut other = Bench::new();
+    let reader = other.machine.engine.store();
+    let checked = bench.promises.check_shown(reader, &[run].into_iter().collect());
+    unless_away(checked)
+}
+
+fn shown_and_not_kept() -> Result<(), Broken> {
+    let mut bench = Bench::new();
+    let run = bench.started("one");
+    bench.promises.shown.insert(run, 99);
+    bench.try_crash()
 }
 
 fn complete(bench: &mut Bench, output: &str) {

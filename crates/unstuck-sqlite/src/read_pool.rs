@@ -1,0 +1,129 @@
+//! The connections of readers: some, opened when they are needed, so that nobody waits for the engine.
+
+use std::path::PathBuf;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use rusqlite::Connection;
+use unstuck_store::contract::StoreError;
+
+use crate::error::store_error;
+use crate::open::{Lock, connect};
+use crate::options::Options;
+use crate::table::snapshot;
+use crate::writer_loop::keep_log;
+
+/// So many read at once; more wait.
+const MAX_CONNECTIONS: usize = 4;
+
+/// So much may each of them keep, as SQLite counts it: negative for KiB.
+const CACHE: i64 = -4_096;
+
+/// The connections of readers.
+#[derive(Debug)]
+pub(crate) struct ReadPool {
+    /// Where more of them come from; `None` where the one that is there is all there is.
+    file: Option<(PathBuf, Options)>,
+    connections: Mutex<Connections>,
+    returned: Condvar,
+    /// What keeps others from writing meanwhile.
+    _lock: Option<Lock>,
+}
+
+#[derive(Debug)]
+struct Connections {
+    idle: Vec<Connection>,
+    /// How many somebody reads with.
+    busy: usize,
+    is_closed: bool,
+}
+
+impl ReadPool {
+    /// Reads this file, which has all of its tables.
+    pub(crate) fn of_file(path: PathBuf, options: Options) -> ReadPool {
+        ReadPool::with(Some((path, options)), Vec::new(), None)
+    }
+
+    /// Reads with this connection alone.
+    pub(crate) fn of_connection(connection: Connection, lock: Option<Lock>) -> ReadPool {
+        ReadPool::with(None, vec![connection], lock)
+    }
+
+    fn with(file: Option<(PathBuf, Options)>, idle: Vec<Connection>, lock: Option<Lock>) -> ReadPool {
+        let connections = Mutex::new(Connections { idle, busy: 0, is_closed: false });
+        ReadPool { file, connections, returned: Condvar::new(), _lock: lock }
+    }
+
+    /// Reads: all that it reads is of one moment.
+    pub(crate) fn read<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let borrowed = self.borrow()?;
+        let Some(connection) = &borrowed.connection else { return Err(closed()) };
+        let _snapshot = snapshot(connection)?;
+        read(connection)
+    }
+
+    /// Nobody reads any more; whoever does is waited for.
+    pub(crate) fn close(&self) {
+        let mut connections = self.connections();
+        connections.is_closed = true;
+        connections.idle.clear();
+        while connections.busy > 0 {
+            connections = self.returned.wait(connections).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn borrow(&self) -> Result<Borrowed<'_>, StoreError> {
+        let mut connections = self.connections();
+        loop {
+            if connections.is_closed {
+                return Err(closed());
+            }
+            if let Some(connection) = connections.idle.pop() {
+                connections.busy += 1;
+                return Ok(Borrowed { pool: self, connection: Some(connection) });
+            }
+            if let Some((path, options)) = &self.file
+                && connections.busy < MAX_CONNECTIONS
+            {
+                connections.busy += 1;
+                drop(connections);
+                let mut borrowed = Borrowed { pool: self, connection: None };
+                let connection = connect(path, options)?;
+                keep_log(&connection);
+                for (name, value) in [("query_only", 1), ("cache_size", CACHE)] {
+                    connection.pragma_update(None, name, value).map_err(store_error)?;
+                }
+                borrowed.connection = Some(connection);
+                return Ok(borrowed);
+            }
+            connections = self.returned.wait(connections).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// A connection that somebody reads with.
+struct Borrowed<'a> {
+    pool: &'a ReadPool,
+    connection: Option<Connection>,
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        let mut connections = self.pool.connections();
+        connections.busy -= 1;
+        let keeps = !connections.is_closed;
+        connections.idle.extend(self.connection.take().filter(|_| keeps));
+        // Whoever closes waits beside those who want to read.
+        self.pool.returned.notify_all();
+    }
+}
+
+fn closed() -> StoreError {
+    StoreError::Away("it was closed".into())
+}

@@ -1,0 +1,234 @@
+//! Reading what is durable, from any thread: the file, and what is newer in the log than the rows of runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::Connection;
+use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::clock::ClockRecord;
+use unstuck_core::errors::{ErrorRecord, OpenError};
+use unstuck_core::event::Event;
+use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::policy::{Policy, PolicySwitch};
+use unstuck_core::summary::RunSummary;
+use unstuck_core::time::Time;
+use unstuck_store::contract::{
+    AuditId, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, OpenErrorFilter, PolicyAudit,
+    PolicyHits, Reader, RunFilter, RunLogs, SetAside, StoreError,
+};
+
+use crate::list_runs;
+use crate::log_entry::StoredSlot;
+use crate::open;
+use crate::overlay::Published;
+use crate::read_pool::ReadPool;
+use crate::table::attempt_log;
+use crate::table::bulk;
+use crate::table::error;
+use crate::table::event;
+use crate::table::flow;
+use crate::table::meta;
+use crate::table::payload;
+use crate::table::policy;
+use crate::table::run;
+use crate::table::run_key;
+use crate::table::run_snapshot;
+use crate::table::wake;
+
+/// Reads a store in a folder.
+#[derive(Clone, Debug)]
+pub struct SqliteReader {
+    pub(crate) published: Arc<Published>,
+    pub(crate) pool: Arc<ReadPool>,
+}
+
+impl SqliteReader {
+    /// Reads the store in this folder, which nobody else may have open meanwhile. Nothing in the folder is written, made or
+    /// removed, so the disk may be full or read-only.
+    pub fn open(directory: &Path) -> Result<SqliteReader, StoreError> {
+        open::open_for_reading(directory)
+    }
+
+    /// Reads the store in this folder beside whoever has it open: what is durable at this moment.
+    pub fn open_beside(directory: &Path) -> Result<SqliteReader, StoreError> {
+        open::open_beside(directory)
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.published.check_usable()?;
+        self.pool.read(read)
+    }
+
+    /// Reads with the position of the last event of a run, if there is such a run.
+    fn read_at_head<T>(
+        &self,
+        id: RunId,
+        read: impl FnOnce(&Connection, u64) -> Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        // First of all: what is told of later may not be in what is read of the file.
+        let fresh = self.published.head(id)?;
+        self.pool.read(|connection| {
+            let head = match run::run_row(connection, id)? {
+                Some(row) => fresh.max(Some(row.head)),
+                None => list_runs::if_there(connection, fresh)?,
+            };
+            head.map(|head| read(connection, head)).transpose()
+        })
+    }
+}
+
+impl Reader for SqliteReader {
+    fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
+        self.read_at_head(id, |connection, head| Ok(run_snapshot::run_at(connection, id, head)?.run))
+    }
+
+    fn run_of_key(&self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
+        self.read(|connection| run_key::run_of_key(connection, flow, key))
+    }
+
+    fn history(&self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        let page = self.read_at_head(run, |connection, head| {
+            let mut events = event::history(connection, head, after)?;
+            events.truncate(limit);
+            Ok(events)
+        })?;
+        Ok(page.unwrap_or_default())
+    }
+
+    fn list(
+        &self,
+        filter: &RunFilter,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunSummary>, StoreError> {
+        let fresh = self.published.fresh()?;
+        self.pool.read(|connection| list_runs::summaries(connection, &fresh, filter, before, limit))
+    }
+
+    fn count_runs(&self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
+        let fresh = self.published.fresh()?;
+        self.pool.read(|connection| list_runs::count_roots(connection, &fresh, since))
+    }
+
+    fn upcoming(&self, limit: usize) -> Result<Vec<(Time, RunId)>, StoreError> {
+        let fresh = self.published.fresh()?;
+        let mut found: Vec<(Time, RunId)> =
+            fresh.iter().filter_map(|(id, run)| Some((run.due?, id))).collect();
+        self.pool.read(|connection| {
+            let mut seen = BTreeSet::new();
+            wake::by_time(connection, |due, run| {
+                if fresh.get(run).is_none() && seen.insert(run) {
+                    found.push((due, run));
+                }
+                seen.len() < limit
+            })
+        })?;
+        found.sort_unstable();
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    fn slot_holders(&self, limit: &str, most: usize) -> Result<Vec<RunId>, StoreError> {
+        let fresh = self.published.fresh()?;
+        let has_slot = fresh.iter().filter(|(_, run)| run.slot.as_deref() == Some(limit));
+        let mut holders: Vec<RunId> = has_slot.map(|(id, _)| id).collect();
+        let rows = self.pool.read(run::slots)?.into_iter();
+        holders.extend(rows.filter_map(|(id, slot, _)| match slot {
+            StoredSlot::Has(has) if *has.name == *limit && fresh.get(id).is_none() => Some(id),
+            StoredSlot::Has(_) | StoredSlot::Wants(..) | StoredSlot::None => None,
+        }));
+        holders.sort_unstable();
+        holders.truncate(most);
+        Ok(holders)
+    }
+
+    fn set_aside_record(&self, run: RunId) -> Option<SetAside> {
+        self.published.set_aside_record(run)
+    }
+
+    fn payloads(&self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
+        self.read(|connection| ids.iter().map(|id| payload::payload(connection, *id)).collect())
+    }
+
+    fn logs(&self, run: RunId) -> Result<RunLogs, StoreError> {
+        self.read(|connection| attempt_log::of_run(connection, run))
+    }
+
+    fn flow(&self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError> {
+        let before = FlowId(flow.0.saturating_sub(1));
+        let found = self.read(|connection| flow::flows(connection, before, 1))?.pop();
+        Ok(found.filter(|found| found.id == flow))
+    }
+
+    fn flows(&self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError> {
+        self.read(|connection| flow::flows(connection, after.unwrap_or(FlowId(0)), limit))
+    }
+
+    fn policies(&self) -> Result<(Vec<Policy>, PolicySwitch), StoreError> {
+        self.read(|connection| Ok((policy::all(connection)?, policy::switch(connection)?)))
+    }
+
+    fn policy_audit(
+        &self,
+        before: Option<AuditId>,
+        limit: usize,
+    ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
+        self.read(|connection| policy::audit(connection, before, limit))
+    }
+
+    fn policy_hits(&self) -> Result<Vec<PolicyHits>, StoreError> {
+        self.read(error::hits)
+    }
+
+    fn errors(
+        &self,
+        filter: &ErrorFilter,
+        after: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+        self.read(|connection| error::list(connection, filter, after, limit))
+    }
+
+    fn open_errors(
+        &self,
+        filter: &OpenErrorFilter,
+        after: Option<(RunId, UnitRef)>,
+        limit: usize,
+    ) -> Result<Vec<OpenError>, StoreError> {
+        self.read(|connection| error::open(connection, filter, after, limit))
+    }
+
+    fn error_groups(&self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
+        self.read(|connection| error::groups(connection, filter, limit))
+    }
+
+    fn bulk(&self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
+        self.read(|connection| bulk::one(connection, bulk))
+    }
+
+    fn bulks(&self, open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError> {
+        self.read(|connection| bulk::list(connection, open_only, before, limit))
+    }
+
+    fn targets(
+        &self,
+        bulk: BulkId,
+        only: Option<ResultKind>,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Target>, StoreError> {
+        self.read(|connection| bulk::targets(connection, bulk, only, from, limit))
+    }
+
+    fn clock(&self) -> Result<ClockRecord, StoreError> {
+        self.read(meta::clock)
+    }
+
+    fn last_time(&self) -> Result<Option<Time>, StoreError> {
+        self.read(|connection| Ok(meta::meta(connection, "last_time")?.map(Time)))
+    }
+}

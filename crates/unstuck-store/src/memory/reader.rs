@@ -1,0 +1,203 @@
+//! What is durable of a store in memory, as readers see it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::clock::ClockRecord;
+use unstuck_core::errors::{ErrorRecord, OpenError};
+use unstuck_core::event::Event;
+use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
+use unstuck_core::json::Json;
+use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::unit::UnitRef;
+use unstuck_core::policy::{Policy, PolicySwitch};
+use unstuck_core::summary::RunSummary;
+use unstuck_core::time::Time;
+
+use crate::contract::{
+    AuditId, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, OpenErrorFilter, PolicyAudit,
+    PolicyHits, Reader, RunFilter, RunLogs, SetAside, Stage, StoreError,
+};
+use crate::memory::state::MemoryState;
+
+/// What is durable, shared with whoever reads it.
+#[derive(Debug)]
+pub(super) struct Durable {
+    state: Mutex<MemoryState>,
+    /// What each of those that share the store has set aside.
+    aside: Mutex<BTreeMap<(usize, RunId), SetAside>>,
+}
+
+impl Durable {
+    pub(super) fn new(state: MemoryState) -> Arc<Durable> {
+        Arc::new(Durable { state: Mutex::new(state), aside: Mutex::default() })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, MemoryState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over a stage that was accepted before, in a transaction of its own.
+    pub(super) fn add_stage(&self, stage: Stage, last_notice: u64) -> Result<(), StoreError> {
+        let changed = stage.runs.iter().map(|change| change.run.id);
+        let unchanged = stage.unchanged.iter().map(|run| run.id);
+        let runs: Vec<RunId> = changed.chain(unchanged).chain(stage.forgotten.iter().copied()).collect();
+        let mut durable = self.state();
+        let mut locked = Vec::with_capacity(runs.len());
+        durable.lock(&runs, &mut locked)?;
+        durable.stage(stage, last_notice, &locked)
+    }
+
+    pub(super) fn set_aside(&self, side: usize, run: RunId, aside: Option<SetAside>) {
+        let mut all = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        match aside {
+            Some(aside) => all.insert((side, run), aside),
+            None => all.remove(&(side, run)),
+        };
+    }
+
+    /// Nobody has set anything aside.
+    pub(super) fn clear_aside(&self) {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// A reader of a store in memory.
+#[derive(Debug)]
+pub(super) struct MemoryReader {
+    pub(super) durable: Arc<Durable>,
+    /// The handle that has given it.
+    pub(super) side: usize,
+}
+
+impl MemoryReader {
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
+        self.durable.state()
+    }
+}
+
+impl Reader for MemoryReader {
+    fn run(&self, run: RunId) -> Result<Option<Run>, StoreError> {
+        self.state().run(run)
+    }
+
+    fn run_of_key(&self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
+        Ok(self.state().run_of_key(flow, key))
+    }
+
+    fn history(&self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
+        Ok(self.state().history(run, after, limit))
+    }
+
+    fn list(
+        &self,
+        filter: &RunFilter,
+        before: Option<RunId>,
+        limit: usize,
+    ) -> Result<Vec<RunSummary>, StoreError> {
+        self.state().list(filter, before, limit, RunSummary::of)
+    }
+
+    fn count_runs(&self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
+        self.state().count_runs(since)
+    }
+
+    fn upcoming(&self, limit: usize) -> Result<Vec<(Time, RunId)>, StoreError> {
+        let mut seen = BTreeSet::new();
+        let all = self.state().timers.after(None, usize::MAX).into_iter();
+        let first = all.filter(|due| seen.insert(due.run)).map(|due| (due.due, due.run));
+        Ok(first.take(limit).collect())
+    }
+
+    fn slot_holders(&self, limit: &str, most: usize) -> Result<Vec<RunId>, StoreError> {
+        Ok(self.state().slots.holders(limit, most))
+    }
+
+    fn set_aside_record(&self, run: RunId) -> Option<SetAside> {
+        let all = self.durable.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        all.get(&(self.side, run)).cloned()
+    }
+
+    fn payloads(&self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
+        let state = self.state();
+        Ok(ids.iter().map(|id| state.payloads.get(id).cloned()).collect())
+    }
+
+    fn logs(&self, run: RunId) -> Result<RunLogs, StoreError> {
+        Ok(self.state().logs.get(&run).cloned().unwrap_or_default())
+    }
+
+    fn flow(&self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError> {
+        Ok(self.state().flows.get(flow))
+    }
+
+    fn flows(&self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError> {
+        Ok(self.state().flows.after(after, limit))
+    }
+
+    fn policies(&self) -> Result<(Vec<Policy>, PolicySwitch), StoreError> {
+        let state = self.state();
+        Ok((state.policies.all.clone(), state.policies.switch.clone()))
+    }
+
+    fn policy_audit(
+        &self,
+        before: Option<AuditId>,
+        limit: usize,
+    ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
+        Ok(self.state().policies.audit(before, limit))
+    }
+
+    fn policy_hits(&self) -> Result<Vec<PolicyHits>, StoreError> {
+        Ok(self.state().errors.hits())
+    }
+
+    fn errors(
+        &self,
+        filter: &ErrorFilter,
+        after: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+        Ok(self.state().errors.list(filter, after, limit))
+    }
+
+    fn open_errors(
+        &self,
+        filter: &OpenErrorFilter,
+        after: Option<(RunId, UnitRef)>,
+        limit: usize,
+    ) -> Result<Vec<OpenError>, StoreError> {
+        Ok(self.state().errors.open(filter, after, limit))
+    }
+
+    fn error_groups(&self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
+        Ok(self.state().errors.groups(filter, limit))
+    }
+
+    fn bulk(&self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
+        Ok(self.state().bulks.get(bulk).cloned())
+    }
+
+    fn bulks(&self, open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError> {
+        Ok(self.state().bulks.list(open_only, before, limit))
+    }
+
+    fn targets(
+        &self,
+        bulk: BulkId,
+        only: Option<ResultKind>,
+        from: u64,
+        limit: usize,
+    ) -> Result<Vec<Target>, StoreError> {
+        Ok(self.state().bulks.targets(bulk, only, from, limit))
+    }
+
+    fn clock(&self) -> Result<ClockRecord, StoreError> {
+        Ok(self.state().clock.clone())
+    }
+
+    fn last_time(&self) -> Result<Option<Time>, StoreError> {
+        Ok(self.state().last_time)
+    }
+}
