@@ -224,7 +224,7 @@ pub(crate) fn compute_wait_end(
 /// Fails a unit with an error that the engine found, and climbs the recovery ladder. The failed attempt had no worker.
 pub(crate) fn fail_unit_by_engine(draft: &mut Draft<'_, '_>, unit: UnitRef, error: Error) {
     end_attempt_by_engine(draft, unit, Outcome::Failed(Box::new(error)));
-    ladder::climb(draft, unit, AttemptError::Failed);
+    ladder::climb_ladder(draft, unit, AttemptError::Failed);
 }
 
 /// Records the end of the current attempt of a unit; a unit that has none gets a new attempt number for it.

@@ -228,31 +228,33 @@ fn decide_in_place(
     // Corrects the times in the run first, so that the decision uses the clock as it is now.
     let corrected = draft.correct_clock();
     let answer = match command {
-        Command::Start(start) => start::start(&mut draft, *start),
-        Command::Admit => crate::slot::admit(&mut draft),
+        Command::Start(start) => start::start_run(&mut draft, *start),
+        Command::Admit => crate::slot::admit_run(&mut draft),
         Command::Claim { unit, worker } => report::claim_attempt(&mut draft, unit, worker),
         Command::Report { attempt, report: says } => report::apply_report(&mut draft, attempt, says),
         Command::Lost { attempt, with_others } => expire::lose_worker(&mut draft, attempt, with_others),
         Command::Due { unit, heard } => expire::fire_due(&mut draft, unit, heard),
-        Command::Choose { unit, choice, bulk, .. } => choose::choose(&mut draft, unit, choice, bulk),
+        Command::Choose { unit, choice, bulk, .. } => {
+            choose::choose_for_held_step(&mut draft, unit, choice, bulk)
+        }
         Command::Resume { unit, reason, changes, .. } => {
-            resume::resume(&mut draft, unit, reason.as_ref(), *changes)
+            resume::resume_steps(&mut draft, unit, reason.as_ref(), *changes)
         }
         Command::Acknowledge { unit, reason, .. } => {
-            acknowledge::acknowledge(&mut draft, unit, reason.as_ref())
+            acknowledge::acknowledge_errors(&mut draft, unit, reason.as_ref())
         }
         Command::Complete { unit, output, reason, .. } => {
-            complete_or_skip::complete(&mut draft, unit, output, reason)
+            complete_or_skip::complete_by_hand(&mut draft, unit, output, reason)
         }
-        Command::Skip { unit, reason, .. } => complete_or_skip::skip(&mut draft, unit, reason),
+        Command::Skip { unit, reason, .. } => complete_or_skip::skip_step(&mut draft, unit, reason),
         Command::ApplyPolicies { unit, only, after, .. } => {
             apply_policies::apply_policies(&mut draft, unit, only.as_deref(), after)
         }
         Command::Pause { reason, .. } => pause::pause(&mut draft, reason),
         Command::Unpause { .. } => pause::unpause(&mut draft),
-        Command::Cancel { reason, .. } => cancel::cancel(&mut draft, reason),
-        Command::Signal { name, payload, .. } => signal::signal(&mut draft, &name, payload),
-        Command::Rerun { what, changes, .. } => rerun::rerun(&mut draft, &what, *changes),
+        Command::Cancel { reason, .. } => cancel::cancel_run(&mut draft, reason),
+        Command::Signal { name, payload, .. } => signal::accept_signal(&mut draft, &name, payload),
+        Command::Rerun { what, changes, .. } => rerun::rerun_by_operator(&mut draft, &what, *changes),
         Command::Notice(notice) => decide_notice(&mut draft, *notice),
     };
     match answer {

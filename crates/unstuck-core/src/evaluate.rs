@@ -32,13 +32,13 @@ pub(crate) fn evaluate_expression(
         Some(item) if expression.reads.item => Some((item_value(draft, unit.step, item)?, item)),
         Some(_) | None => None,
     };
-    let scope = draft.scope(&expression.reads, item)?;
+    let scope = draft.build_scope(&expression.reads, item)?;
     expression.program.evaluate(&scope).map_err(|problem| format!("{}: {problem}", expression.source))
 }
 
 /// Evaluates an `if`, which must give true or false.
 pub(crate) fn evaluate_condition(draft: &Draft<'_, '_>, condition: &Expression) -> Result<bool, String> {
-    let scope = draft.scope(&condition.reads, None)?;
+    let scope = draft.build_scope(&condition.reads, None)?;
     match condition.program.evaluate(&scope) {
         Ok(Value::Bool(holds)) => Ok(holds),
         Ok(other) => Err(format!(

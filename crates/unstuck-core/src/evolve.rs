@@ -340,7 +340,7 @@ fn transition_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
             error_state(unit, at, Some(resume))
         }
         UnitFact::LeftInError => error_state(unit, at, None),
-        UnitFact::Acknowledged { reason } => return acknowledge(unit, reason.as_ref(), at),
+        UnitFact::Acknowledged { reason } => return acknowledge_error(unit, reason.as_ref(), at),
         UnitFact::DoneByHand { output, .. } => {
             UnitState::Completed { at, output: output.clone(), by_hand: true }
         }
@@ -410,7 +410,7 @@ fn set_progress(unit: &mut Unit, value: &Payload, at: Time) {
 }
 
 /// Marks the error of a unit as acknowledged, which drops its scheduled resume.
-fn acknowledge(unit: &mut Unit, reason: Option<&Arc<str>>, at: Time) {
+fn acknowledge_error(unit: &mut Unit, reason: Option<&Arc<str>>, at: Time) {
     if let UnitState::Error { resume, acknowledged, .. } = &mut unit.state {
         *resume = None;
         *acknowledged = Some(Acknowledged { at, reason: reason.cloned() });

@@ -167,7 +167,7 @@ pub fn explain_in_context(
         earlier,
         because: unit_reasons::unit_reasons(&view),
         policies_paused: policies_paused.cloned(),
-        next: upcoming::upcoming(&view),
+        next: upcoming::list_upcoming(&view),
         can: possible_actions::possible_actions(&view),
     }
 }
@@ -243,7 +243,7 @@ impl<'a> RunContext<'a> {
 
     /// Returns the name of a unit in backticks.
     fn quoted_name(&self, unit: UnitRef) -> String {
-        format!("`{}`", phrases::name(self.flow, unit))
+        format!("`{}`", phrases::unit_name(self.flow, unit))
     }
 
     /// Returns the state of a child run: the one given in the context, else the one it last reported.
@@ -267,7 +267,7 @@ impl<'a> RunContext<'a> {
         match names.len() {
             0 => None,
             1 => Some(format!("{} has it", names[0])),
-            _ => Some(format!("{} have them", phrases::list(&names))),
+            _ => Some(format!("{} have them", phrases::join_list(&names))),
         }
     }
 

@@ -166,7 +166,7 @@ fn run_output(draft: &mut Draft<'_, '_>) -> Result<Payload, String> {
     let json = match &flow.output {
         Some(Template::Fixed(json)) => json.clone(),
         Some(Template::Computed(expression)) => {
-            let scope = draft.scope(&expression.reads, None)?;
+            let scope = draft.build_scope(&expression.reads, None)?;
             let value = expression.program.evaluate(&scope);
             check_payload_size(Json::of(
                 &value.map_err(|problem| format!("{}: {problem}", expression.source))?,

@@ -82,7 +82,7 @@ pub(crate) fn limit_for_input(draft: &Draft<'_, '_>, input: &Value) -> Result<Op
 }
 
 /// Gives the run the slot that it waits for, and advances it.
-pub(crate) fn admit(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
+pub(crate) fn admit_run(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
     let run = draft.require_run()?;
     if !matches!(slot_claim(run, draft.flow()), SlotClaim::Wants { .. }) {
         return Ok(Answer::Already);

@@ -19,7 +19,7 @@ pub(crate) fn read_command(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) 
         }
         Content::List(nodes) => read_arguments(nodes, spot, problems).map(ProcessCommand::Argv),
         Content::Null | Content::Bool(_) | Content::Number(_) | Content::Map(_) => {
-            spot.expected(problems, "a list of a program and its arguments, or a shell line");
+            spot.report_expected(problems, "a list of a program and its arguments, or a shell line");
             None
         }
     }
@@ -43,7 +43,7 @@ fn read_arguments(
                     argv.push(text);
                 }
             }
-            None => spot.expected(problems, "text"),
+            None => spot.report_expected(problems, "text"),
         }
     }
     if nodes.is_empty() {

@@ -89,7 +89,7 @@ fn read_plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Emulati
 /// Reads a list of behaviours, one per attempt.
 fn read_sequence(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Vec<Behaviour>> {
     let Content::List(nodes) = &spot.node.content else {
-        spot.expected(problems, "a list such as `[stall, pass]`");
+        spot.report_expected(problems, "a list such as `[stall, pass]`");
         return None;
     };
     if nodes.is_empty() || nodes.len() > MAX_SEQUENCE {
@@ -114,7 +114,7 @@ fn read_behaviour(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option
             fields::EMULATE.iter().copied().filter(|field| field.name == "wait").collect();
         let object = Object::read(spot, &wait_only, "a behaviour", problems)?;
         let Some(until) = object.spot("wait") else {
-            spot.expected(problems, "a behaviour such as `pass` or `{wait: 5s}`");
+            spot.report_expected(problems, "a behaviour such as `pass` or `{wait: 5s}`");
             return None;
         };
         return read_wait(&until, problems);
@@ -141,7 +141,7 @@ pub(crate) fn read_odds(
     problems: &mut Problems<'_>,
 ) -> Option<Vec<(Behaviour, f64)>> {
     let Content::Map(entries) = &spot.node.content else {
-        spot.expected(problems, "a map such as `{stall: 0.1, pass: 0.9}`");
+        spot.report_expected(problems, "a map such as `{stall: 0.1, pass: 0.9}`");
         return None;
     };
     let mut weights = [None; WORDS.len()];
@@ -150,8 +150,9 @@ pub(crate) fn read_odds(
         let path = format!("{}.{}", spot.path, entry.key);
         let Some(place) = WORDS.iter().position(|(word, _)| *word == entry.key) else {
             let words: Vec<&str> = WORDS.iter().map(|(word, _)| *word).collect();
-            let message = format!("expected {}, not `{}`", crate::suggest::list(&words, "or"), entry.key);
-            let nearest = crate::suggest::nearest(&entry.key, words.iter().copied());
+            let message =
+                format!("expected {}, not `{}`", crate::suggest::join_words(&words, "or"), entry.key);
+            let nearest = crate::suggest::find_nearest(&entry.key, words.iter().copied());
             problems
                 .error(entry.at, path, message)
                 .maybe_hint(nearest.map(|word| format!("did you mean `{word}`?")));

@@ -259,12 +259,12 @@ pub(crate) fn find(fields: &[Field], key: &str) -> Option<&'static str> {
 }
 
 /// Guesses the field that an unknown key was meant to be: a word of another tool, or the nearest spelling.
-pub(crate) fn guess(fields: &[Field], key: &str) -> Option<&'static str> {
+pub(crate) fn guess_field(fields: &[Field], key: &str) -> Option<&'static str> {
     let plain = |word: &str| word.replace(['-', '_'], "").to_lowercase();
     let known = |name: &&str| fields.iter().any(|field| field.name == *name);
     let foreign =
         FOREIGN.iter().filter(|(word, _)| plain(word) == plain(key)).map(|(_, name)| *name).find(known);
-    foreign.or_else(|| crate::suggest::nearest(key, fields.iter().map(|field| field.name)))
+    foreign.or_else(|| crate::suggest::find_nearest(key, fields.iter().map(|field| field.name)))
 }
 
 /// `retryStrategy` as `retry-strategy`.

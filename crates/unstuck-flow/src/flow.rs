@@ -130,7 +130,7 @@ fn read_version(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<S
         }
         Some(version) => Some(version),
         None => {
-            spot.expected(problems, "a version, such as `3` or `2026-11`");
+            spot.report_expected(problems, "a version, such as `3` or `2026-11`");
             None
         }
     }
@@ -178,7 +178,7 @@ const MAX_LABELS: usize = 64;
 fn read_labels(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let Content::Map(entries) = &spot.node.content else {
-        spot.expected(problems, "a map such as `{team: media}`");
+        spot.report_expected(problems, "a map such as `{team: media}`");
         return labels;
     };
     if entries.len() > MAX_LABELS {
@@ -200,7 +200,7 @@ fn read_labels(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> BTreeMap<
             Some(text) => {
                 labels.insert(entry.key.clone(), text);
             }
-            None => spot.expected(problems, "text"),
+            None => spot.report_expected(problems, "text"),
         }
     }
     labels

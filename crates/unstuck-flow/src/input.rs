@@ -71,7 +71,7 @@ fn describe_too_much(too_much: TooMuch) -> String {
 /// Reads and compiles a schema. Nothing is ever downloaded for it, and patterns take linear time.
 pub(crate) fn read_input_schema(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<InputSchema> {
     if !matches!(spot.node.content, Content::Map(_) | Content::Bool(_)) {
-        spot.expected(problems, "a JSON Schema (a map)");
+        spot.report_expected(problems, "a JSON Schema (a map)");
         return None;
     }
     let schema = spot.node.value();
@@ -88,7 +88,7 @@ pub(crate) fn read_input_schema(spot: &LocatedNode<'_>, problems: &mut Problems<
         let node = spot.node.at_pointer(&pointer);
         match node.text().filter(|_| pointer.ends_with("/type")) {
             Some(word) => {
-                let hint = crate::suggest::hint(word, TYPES);
+                let hint = crate::suggest::hint_for_word(word, TYPES);
                 let path = path_of_pointer(&spot.path, spot.node, &pointer);
                 problems.error(node.at, path, format!("JSON has no type `{word}`")).maybe_hint(hint);
             }

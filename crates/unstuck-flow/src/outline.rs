@@ -68,7 +68,7 @@ fn read_step_nodes<'a>(object: &Object<'a>, problems: &mut Problems<'_>) -> &'a 
         return &[];
     };
     let Content::List(nodes) = &spot.node.content else {
-        spot.expected(problems, "a list of steps");
+        spot.report_expected(problems, "a list of steps");
         return &[];
     };
     if nodes.is_empty() {
@@ -115,7 +115,7 @@ fn read_kind(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<&'stati
         [] => {
             problems
                 .error(object.at, &object.path, "the step does not say what it does")
-                .hint(format!("give it one of {}", suggest::list(fields::KINDS, "or")));
+                .hint(format!("give it one of {}", suggest::join_words(fields::KINDS, "or")));
             None
         }
         [_, second, ..] => {
@@ -124,7 +124,7 @@ fn read_kind(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<&'stati
                 .error(
                     at,
                     &object.path,
-                    format!("a step can do only one thing, not {}", suggest::list(&given, "and")),
+                    format!("a step can do only one thing, not {}", suggest::join_words(&given, "and")),
                 )
                 .hint("split it into several steps");
             None
@@ -155,7 +155,7 @@ fn refuse_fields_without_meaning(object: &Object<'_>, kind: &str, problems: &mut
             fields::KINDS.iter().copied().filter(|kind| fields::has_meaning(name, kind)).collect();
         problems
             .error(at, path, format!("`{name}` does not apply to a `{kind}` step"))
-            .hint(format!("it applies to {} steps", suggest::list(&kinds, "and")));
+            .hint(format!("it applies to {} steps", suggest::join_words(&kinds, "and")));
     }
 }
 
@@ -196,7 +196,7 @@ fn read_needs(
         Content::Text(_) => std::slice::from_ref(spot.node),
         Content::List(nodes) => nodes,
         Content::Null | Content::Bool(_) | Content::Number(_) | Content::Map(_) => {
-            spot.expected(problems, "a step id, or a list of step ids");
+            spot.report_expected(problems, "a step id, or a list of step ids");
             return Vec::new();
         }
     };
@@ -212,7 +212,7 @@ fn read_needs(
             None => {
                 let others = steps.iter().filter_map(|step| step.id).filter(|id| steps[place].id != Some(id));
                 spot.refuse(problems, format!("there is no step `{id}`"))
-                    .maybe_hint(suggest::hint(id, others));
+                    .maybe_hint(suggest::hint_for_word(id, others));
             }
         }
     }

@@ -66,7 +66,12 @@ pub fn read_document(document: &PolicyDocument) -> Result<PolicyDraft, Vec<Probl
 
 impl LoadedPolicy {
     /// Builds a problem that was found later, at the position of its field.
-    pub fn problem(&self, field: &str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
+    pub fn problem_at_field(
+        &self,
+        field: &str,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Problem {
         let at = self.position_of_field(field);
         Problem {
             file: self.file.to_string(),

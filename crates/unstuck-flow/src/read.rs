@@ -46,7 +46,7 @@ impl<'a> Object<'a> {
         for entry in entries {
             let path = join(&spot.path, &entry.key);
             let Some(name) = fields::find(fields, &entry.key) else {
-                let guess = fields::guess(fields, &entry.key);
+                let guess = fields::guess_field(fields, &entry.key);
                 problems
                     .error(entry.at, path, format!("{what} has no field `{}`", entry.key))
                     .maybe_hint(guess.map(|name| format!("did you mean `{name}`?")));
@@ -98,7 +98,7 @@ impl<'a> LocatedNode<'a> {
     }
 
     /// Reports that this value is of the wrong type, with a guess about the cause.
-    pub(crate) fn expected(&self, problems: &mut Problems<'_>, what: &str) {
+    pub(crate) fn report_expected(&self, problems: &mut Problems<'_>, what: &str) {
         let hint = self.node.text().and_then(|text| hint_about(text, what));
         let found = match &self.node.content {
             Content::Text(text) if hint == Some(UNQUOTE) => format!("`\"{text}\"`"),
@@ -119,7 +119,7 @@ impl<'a> LocatedNode<'a> {
                 None
             }
             None => {
-                self.expected(problems, "text");
+                self.report_expected(problems, "text");
                 None
             }
         }
@@ -130,7 +130,7 @@ impl<'a> LocatedNode<'a> {
         if let Content::Bool(value) = self.node.content {
             return Some(value);
         }
-        self.expected(problems, "`true` or `false`");
+        self.report_expected(problems, "`true` or `false`");
         None
     }
 
@@ -147,7 +147,7 @@ impl<'a> LocatedNode<'a> {
                 return Some(value);
             }
         }
-        self.expected(problems, what);
+        self.report_expected(problems, what);
         None
     }
 
@@ -158,14 +158,14 @@ impl<'a> LocatedNode<'a> {
         {
             return Some(value);
         }
-        self.expected(problems, &format!("a number of at least {at_least}"));
+        self.report_expected(problems, &format!("a number of at least {at_least}"));
         None
     }
 
     /// Reads a duration: a text or a number of seconds.
     pub(crate) fn read_duration(&self, problems: &mut Problems<'_>) -> Option<Millis> {
         if self.node.text().is_some_and(|text| text.contains("${")) {
-            self.expected(problems, "a duration");
+            self.report_expected(problems, "a duration");
             return None;
         }
         match read_duration(&self.node.value()) {
@@ -195,15 +195,15 @@ impl<'a> LocatedNode<'a> {
     ) -> Option<T> {
         let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         let Some(text) = self.node.text() else {
-            self.expected(problems, &suggest::list(&names, "or"));
+            self.report_expected(problems, &suggest::join_words(&names, "or"));
             return None;
         };
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
             return Some(*value);
         }
         let hint =
-            suggest::nearest(text, names.iter().copied()).map(|word| format!("did you mean `{word}`?"));
-        let expected = format!("expected {}, not `{}`", suggest::list(&names, "or"), shortened(text));
+            suggest::find_nearest(text, names.iter().copied()).map(|word| format!("did you mean `{word}`?"));
+        let expected = format!("expected {}, not `{}`", suggest::join_words(&names, "or"), shortened(text));
         self.refuse(problems, expected).maybe_hint(hint);
         None
     }

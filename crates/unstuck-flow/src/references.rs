@@ -54,7 +54,7 @@ impl<'a> Neighbours<'a> {
                 Relation::Handler => "the exception handler",
                 Relation::Child { .. } => "the flow",
             };
-            let hint = suggest::nearest(name, names.iter().copied()).map_or_else(
+            let hint = suggest::find_nearest(name, names.iter().copied()).map_or_else(
                 || {
                     "add it to this file as another document, after `---`, or run it once to load it"
                         .to_owned()

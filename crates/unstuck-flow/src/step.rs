@@ -139,7 +139,7 @@ fn read_condition(object: &Object<'_>, scope: &Scope<'_>, problems: &mut Problem
             crate::template::compile_expression("${false}", &names).ok()
         }
         Content::Null | Content::Number(_) | Content::List(_) | Content::Map(_) => {
-            spot.expected(problems, "an expression such as `${input.ready}`");
+            spot.report_expected(problems, "an expression such as `${input.ready}`");
             None
         }
         Content::Text(_) => computed::compile_expression(&spot, scope, problems),
@@ -183,7 +183,7 @@ fn read_for_each(spot: &LocatedNode<'_>, scope: &Scope<'_>, problems: &mut Probl
             return Some(ForEach { items, parallel: parallel.unwrap_or(ForEach::PARALLEL), max_items });
         }
         Content::Null | Content::Bool(_) | Content::Number(_) | Content::Text(_) | Content::Map(_) => {
-            items.expected(problems, "a list, or an expression such as `${input.files}`");
+            items.report_expected(problems, "a list, or an expression such as `${input.files}`");
             return None;
         }
     }

@@ -1,7 +1,7 @@
 //! Suggestions: the known word that is nearest to a misspelled one.
 
 /// Finds the candidate that `word` was probably meant to be.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn find_nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = normalize(word);
     if word.is_empty() || word.len() > 64 {
         return None;
@@ -16,21 +16,24 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
 }
 
 /// Returns ``did you mean `x`?``, or lists the candidates if none is near.
-pub(crate) fn hint<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> Option<String> {
-    if let Some(candidate) = nearest(word, candidates.clone()) {
+pub(crate) fn hint_for_word<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str> + Clone,
+) -> Option<String> {
+    if let Some(candidate) = find_nearest(word, candidates.clone()) {
         return Some(format!("did you mean `{candidate}`?"));
     }
     let all: Vec<&str> = candidates.into_iter().collect();
     match all.len() {
         0 => None,
-        1 => Some(format!("there is {}", list(&all, "and"))),
-        2..=12 => Some(format!("there are {}", list(&all, "and"))),
+        1 => Some(format!("there is {}", join_words(&all, "and"))),
+        2..=12 => Some(format!("there are {}", join_words(&all, "and"))),
         _ => None,
     }
 }
 
 /// Joins words as in `` `a`, `b` and `c` ``, with `last` before the last one.
-pub(crate) fn list(words: &[&str], last: &str) -> String {
+pub(crate) fn join_words(words: &[&str], last: &str) -> String {
     match words {
         [] => String::new(),
         [word] => format!("`{word}`"),
@@ -88,7 +91,7 @@ mod tests {
             ("", None),
         ];
         for (word, expected) in cases {
-            assert_eq!(nearest(word, words), expected, "{word}");
+            assert_eq!(find_nearest(word, words), expected, "{word}");
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn read_time_value(spot: &LocatedNode<'_>, problems: &mut Problems<'_
         return spot.read_duration(problems).map(TimeValue::After);
     };
     if text.contains("${") {
-        spot.expected(problems, "a duration or an instant");
+        spot.report_expected(problems, "a duration or an instant");
         return None;
     }
     let duration = parse_duration(text);

@@ -78,7 +78,7 @@ fn read_next_time_of_day(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) ->
 /// Reads the time of day, which must be quoted: YAML takes `02:00` for a number.
 fn read_clock_time(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<civil::Time> {
     let Some(text) = spot.node.text() else {
-        spot.expected(problems, "a time of day such as `\"02:00\"`, in quotes");
+        spot.report_expected(problems, "a time of day such as `\"02:00\"`, in quotes");
         return None;
     };
     match time_of_day::parse_time_of_day(text.trim()) {

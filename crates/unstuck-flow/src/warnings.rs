@@ -35,7 +35,7 @@ pub(crate) fn warn_about_late_stuck_detection(
         names.push(&more);
     }
     let message =
-        format!("a hanging attempt is noticed only after {longest}: {}", suggest::list(&names, "and"));
+        format!("a hanging attempt is noticed only after {longest}: {}", suggest::join_words(&names, "and"));
     problems
         .warning(written.object.at, &written.object.path, message)
         .hint("set a shorter `timeout`, here or in `defaults`, or a `heartbeatTimeout` if the step reports progress");

@@ -60,9 +60,9 @@ fn suggest_zone(name: &str) -> String {
     let places: Vec<String> = names.iter().map(|name| place(name)).collect();
     let exactly = name.replace(' ', "_");
     let is_it = |known: &&String| place(known).eq_ignore_ascii_case(&exactly);
-    let whole = || suggest::nearest(name, names.iter().map(String::as_str)).map(str::to_owned);
+    let whole = || suggest::find_nearest(name, names.iter().map(String::as_str)).map(str::to_owned);
     let near = names.iter().find(is_it).cloned().or_else(whole).or_else(|| {
-        let near = suggest::nearest(name, places.iter().map(String::as_str))?;
+        let near = suggest::find_nearest(name, places.iter().map(String::as_str))?;
         names.iter().find(|known| place(known) == near).cloned()
     });
     near.map_or_else(|| example.to_owned(), |near| format!("did you mean `{near}`?"))

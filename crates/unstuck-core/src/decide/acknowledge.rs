@@ -10,7 +10,7 @@ use crate::model::unit::{UnitRef, UnitState};
 use crate::refusal::Refusal;
 
 /// Acknowledges the given step, or every step in error, and drops their scheduled resumes.
-pub(crate) fn acknowledge(
+pub(crate) fn acknowledge_errors(
     draft: &mut Draft<'_, '_>,
     unit: Option<UnitRef>,
     reason: Option<&Arc<str>>,

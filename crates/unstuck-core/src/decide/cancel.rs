@@ -13,7 +13,7 @@ use crate::refusal::Refusal;
 
 /// Cancels the run and its attempts, and notifies its children and its handler. A run that is cancelled already stays
 /// as it is.
-pub(crate) fn cancel(draft: &mut Draft<'_, '_>, reason: Option<Arc<str>>) -> Result<Answer, Refusal> {
+pub(crate) fn cancel_run(draft: &mut Draft<'_, '_>, reason: Option<Arc<str>>) -> Result<Answer, Refusal> {
     let run = draft.require_run()?;
     if run.state() == RunState::Cancelled {
         return Ok(Answer::Already);
@@ -51,5 +51,5 @@ pub(crate) fn cancel_child(draft: &mut Draft<'_, '_>, serves: ParentAttempt) -> 
     if run.is_final() || run.origin.serves() != Some(serves) {
         return Ok(Answer::Already);
     }
-    cancel(draft, Some("its parent no longer needs it".into()))
+    cancel_run(draft, Some("its parent no longer needs it".into()))
 }

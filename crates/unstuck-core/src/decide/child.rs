@@ -99,7 +99,7 @@ fn end_child_step(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, how: C
     };
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
     match verdict {
-        Some(verdict) => ladder::climb(draft, unit, verdict),
+        Some(verdict) => ladder::climb_ladder(draft, unit, verdict),
         None if draft.run().is_failing() => failing_run::advance_failing(draft),
         None => advance_after(draft, unit.step),
     }

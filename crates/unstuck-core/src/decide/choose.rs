@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 
 /// Applies an operator's choice to a held step: `retry` gives one more attempt in the same round, `none` leaves it
 /// failed and climbs the later rungs of the ladder.
-pub(crate) fn choose(
+pub(crate) fn choose_for_held_step(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
     choice: Choice,

@@ -10,7 +10,7 @@ use crate::model::unit::{SkippedBy, UnitRef, UnitState};
 use crate::refusal::Refusal;
 
 /// Completes a step by hand with the given output, and advances what depends on it.
-pub(crate) fn complete(
+pub(crate) fn complete_by_hand(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
     output: Json,
@@ -32,7 +32,7 @@ pub(crate) fn complete(
 }
 
 /// Skips a step: its output is null, and steps that depend on it continue.
-pub(crate) fn skip(
+pub(crate) fn skip_step(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
     reason: Option<Arc<str>>,

@@ -144,7 +144,7 @@ impl<'d, 'c> Draft<'d, 'c> {
             }
         }
         match &fact {
-            Fact::Unit { unit, .. } => self.touch(*unit),
+            Fact::Unit { unit, .. } => self.touch_unit(*unit),
             Fact::InputChanged { .. }
             | Fact::SignalKept { .. }
             | Fact::SignalTaken { .. }
@@ -191,7 +191,7 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     /// Marks the wakeups of a unit as changed.
-    fn touch(&mut self, unit: UnitRef) {
+    fn touch_unit(&mut self, unit: UnitRef) {
         let Touched { all, units } = &mut self.decision.touched;
         if !*all && !units.contains(&unit) {
             units.push(unit);
@@ -231,7 +231,7 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     /// Builds the scope for an expression, with only the values that it reads.
-    pub(crate) fn scope(&self, reads: &Reads, item: Option<(Value, u32)>) -> Result<Scope, String> {
+    pub(crate) fn build_scope(&self, reads: &Reads, item: Option<(Value, u32)>) -> Result<Scope, String> {
         let mut scope = Scope { item, now: self.now(), ..Scope::default() };
         if reads.input {
             scope.input = self.payload_json(&self.run().input)?.value();

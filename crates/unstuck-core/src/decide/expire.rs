@@ -169,7 +169,7 @@ fn expire_queue_timeout(draft: &mut Draft<'_, '_>, unit: UnitRef, queued: &Queue
     let error = Error::found_with(TIMEOUT_ACTION, Reason::Capacity, cause);
     let outcome = Outcome::Stalled(Box::new(error));
     end_attempt_by_engine(draft, unit, outcome);
-    ladder::climb(draft, unit, AttemptError::Stalled);
+    ladder::climb_ladder(draft, unit, AttemptError::Stalled);
     Answer::Done
 }
 
@@ -194,7 +194,7 @@ fn end_due_wait(draft: &mut Draft<'_, '_>, unit: UnitRef, waiting: &Waiting) -> 
             let error = Error::found_with(TIMEOUT_ACTION, Reason::Time, cause);
             let outcome = Outcome::Stalled(Box::new(error));
             end_attempt_by_engine(draft, unit, outcome);
-            ladder::climb(draft, unit, AttemptError::Stalled);
+            ladder::climb_ladder(draft, unit, AttemptError::Stalled);
         }
     }
     Answer::Done

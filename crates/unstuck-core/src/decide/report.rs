@@ -80,11 +80,11 @@ pub(crate) fn apply_report(
                 (Outcome::Stalled(error), AttemptError::Stalled)
             };
             draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
-            ladder::climb(draft, unit, verdict);
+            ladder::climb_ladder(draft, unit, verdict);
             Ok(Answer::Done)
         }
         Report::Defer { asked, lacking } => {
-            deferral::defer(draft, unit, attempt, asked, lacking);
+            deferral::defer_attempt(draft, unit, attempt, asked, lacking);
             Ok(Answer::Done)
         }
         Report::Release => {
@@ -209,7 +209,7 @@ fn complete_attempt(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, outp
         );
         let outcome = Outcome::Failed(Box::new(Error::found_by(OUTPUT_ACTION, cause)));
         draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
-        ladder::climb(draft, unit, AttemptError::Failed);
+        ladder::climb_ladder(draft, unit, AttemptError::Failed);
         return;
     }
     let output = draft.store_payload(output);

@@ -16,7 +16,11 @@ use crate::slot::limit_for_input;
 use crate::time::Time;
 
 /// Starts the next generation of a final run on behalf of an operator, with changed input where `changes` has some.
-pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun, changes: Changes) -> Result<Answer, Refusal> {
+pub(crate) fn rerun_by_operator(
+    draft: &mut Draft<'_, '_>,
+    what: &Rerun,
+    changes: Changes,
+) -> Result<Answer, Refusal> {
     let run = draft.require_run()?;
     if run.is_final() {
         check_rerun(run, *what == Rerun::Continue)?;
@@ -41,7 +45,7 @@ pub fn check_rerun(run: &Run, continues: bool) -> Result<(), Refusal> {
 
 /// Reruns all of a final run because its key was started again, with that start's deadline and its input where it
 /// differs. From then on the key belongs to the new input.
-pub(crate) fn restart(
+pub(crate) fn restart_run(
     draft: &mut Draft<'_, '_>,
     input: Option<Json>,
     deadline: Option<Time>,
@@ -147,7 +151,7 @@ pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: ParentAttempt) -
         return Ok(Answer::Already);
     }
     if !run.is_final() {
-        cancel::cancel(draft, Some("its parent retries".into()))?;
+        cancel::cancel_run(draft, Some("its parent retries".into()))?;
     }
     let deadline = next_deadline(draft);
     let again = RerunRequest { what: &Rerun::Continue, serves: Some(serves), deadline, takes_key: false };

@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 
 /// Starts a new round of the given step, or of every step in error; if none is in error, of every step that waits for a
 /// retry or a deferral.
-pub(crate) fn resume(
+pub(crate) fn resume_steps(
     draft: &mut Draft<'_, '_>,
     unit: Option<UnitRef>,
     reason: Option<&Arc<str>>,

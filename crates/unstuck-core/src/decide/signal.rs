@@ -15,7 +15,11 @@ use crate::model::run::{KEPT_SIGNAL_NAMES, KEPT_SIGNALS};
 use crate::refusal::Refusal;
 
 /// Keeps a signal for the run and delivers it if a step waits for it. Refuses it if too many are kept.
-pub(crate) fn signal(draft: &mut Draft<'_, '_>, name: &Arc<str>, payload: Json) -> Result<Answer, Refusal> {
+pub(crate) fn accept_signal(
+    draft: &mut Draft<'_, '_>,
+    name: &Arc<str>,
+    payload: Json,
+) -> Result<Answer, Refusal> {
     draft.require_open_run()?;
     Refusal::unless_named("the name of the signal", name, MAX_NAME_BYTES)?;
     let bytes = payload.text().len();

@@ -16,7 +16,7 @@ use crate::refusal::Refusal;
 use crate::time::Time;
 
 /// Starts a run, or handles the duplicate if its key has one already.
-pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, Refusal> {
+pub(crate) fn start_run(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, Refusal> {
     let json = match &start.input {
         StartInput::New(json) => json.clone(),
         StartInput::Kept(payload) => {
@@ -76,7 +76,7 @@ pub(crate) fn start_child(draft: &mut Draft<'_, '_>, child: StartChild) -> Resul
         return Ok(Answer::Exists(run.id));
     }
     let run = draft.context.run;
-    start(
+    start_run(
         draft,
         Start {
             run,
@@ -100,7 +100,7 @@ fn start_duplicate(draft: &mut Draft<'_, '_>, start: &Start, input: Json) -> Res
     let run = draft.require_run()?;
     if start.on_duplicate == OnDuplicate::RestartIfFinal && run.is_final() {
         let input = (!has_same_input(draft, run, &input)?).then_some(input);
-        return rerun::restart(draft, input, start.deadline);
+        return rerun::restart_run(draft, input, start.deadline);
     }
     if let Some(key) = &start.key {
         check_same_input(run, key, &input)?;

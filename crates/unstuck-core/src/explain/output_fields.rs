@@ -10,7 +10,7 @@ pub(super) fn output_fields_read(flow: &Flow, step: StepIndex) -> BTreeSet<Strin
     let id = &flow.step(step).id;
     let starts =
         [format!("steps.{id}.output."), format!("steps[\"{id}\"].output."), format!("steps['{id}'].output.")];
-    let output = flow.output.as_ref().and_then(computed);
+    let output = flow.output.as_ref().and_then(computed_expression);
     let expressions = flow.steps.iter().flat_map(expressions_of_step).chain(output);
     let mut fields = BTreeSet::new();
     for expression in expressions.filter(|expression| expression.reads.steps.contains(&step)) {
@@ -27,7 +27,7 @@ pub(super) fn output_fields_read(flow: &Flow, step: StepIndex) -> BTreeSet<Strin
 /// Lists all expressions of a step.
 fn expressions_of_step(step: &Step) -> Vec<&Expression> {
     let of_kind = match &step.kind {
-        Kind::Set(value) => computed(value),
+        Kind::Set(value) => computed_expression(value),
         Kind::Wait(WaitFor::Computed(expression)) => Some(expression),
         Kind::Action(_)
         | Kind::Process(_)
@@ -36,12 +36,12 @@ fn expressions_of_step(step: &Step) -> Vec<&Expression> {
         | Kind::Signal(_)
         | Kind::Emulate(_) => None,
     };
-    let with = step.node.with.as_ref().and_then(computed);
-    let items = step.node.for_each.as_ref().and_then(|each| computed(&each.items));
+    let with = step.node.with.as_ref().and_then(computed_expression);
+    let items = step.node.for_each.as_ref().and_then(|each| computed_expression(&each.items));
     [with, items, step.node.when.as_ref(), of_kind].into_iter().flatten().collect()
 }
 
-fn computed(template: &Template) -> Option<&Expression> {
+fn computed_expression(template: &Template) -> Option<&Expression> {
     match template {
         Template::Fixed(_) => None,
         Template::Computed(expression) => Some(expression),

@@ -27,7 +27,7 @@ impl fmt::Display for Explanation {
 }
 
 impl Explanation {
-    /// Formats the page for a terminal of this width, at most [`COLUMNS`], with times in UTC.
+    /// Formats the page for a terminal of this width, at most 80, with times in UTC.
     pub fn page(&self, columns: usize) -> impl fmt::Display {
         self.page_in(columns, TimeZone::UTC)
     }

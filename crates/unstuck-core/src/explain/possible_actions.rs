@@ -115,7 +115,7 @@ fn hint_for_bad_data(how: &RunOutcome) -> &'static str {
 /// Lists the actions for one unit, by its state.
 fn actions_for_unit(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<PossibleAction> {
     let run = view.run.id;
-    let word = shell_word(&phrases::name(view.flow, unit));
+    let word = shell_word(&phrases::unit_name(view.flow, unit));
     match &state.state {
         UnitState::Held { .. } => vec![
             action(format!("unstuck choose {run} {word} retry"), "retry once more in this round"),
@@ -151,7 +151,7 @@ fn signal_action(view: &RunContext<'_>, unit: UnitRef, name: &str) -> PossibleAc
     let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
     let what = format!(
         "{completes} {step} with this output. The flow reads {} from it: give the real values",
-        phrases::list(&fields)
+        phrases::join_list(&fields)
     );
     action(format!("unstuck signal {run} {name} {}", shell_word(&format!("{{{}}}", values.join(", ")))), what)
 }
@@ -169,7 +169,7 @@ fn retry_now_actions(view: &RunContext<'_>, in_error: usize) -> Vec<PossibleActi
         return vec![action(format!("unstuck resume {run}"), what)];
     }
     let one = |(unit, _): &(UnitRef, &Unit)| {
-        let word = shell_word(&phrases::name(view.flow, *unit));
+        let word = shell_word(&phrases::unit_name(view.flow, *unit));
         let what = "retry now, in a new round with full budgets";
         action(format!("unstuck resume {run} {word}"), what)
     };
@@ -196,7 +196,7 @@ fn other_actions(view: &RunContext<'_>) -> Vec<PossibleAction> {
     let mut all = Vec::new();
     match (view.units_where(rests).as_slice(), open) {
         ([(unit, state)], _) => {
-            let word = shell_word(&phrases::name(view.flow, *unit));
+            let word = shell_word(&phrases::unit_name(view.flow, *unit));
             if is_open(state) {
                 let what = "leave it in error: no policy resumes it, and it no longer counts as open";
                 all.push(action(format!("unstuck ack {run} {word} --reason known"), what));

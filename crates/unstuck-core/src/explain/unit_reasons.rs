@@ -10,7 +10,7 @@ use crate::model::unit::{
     AttemptPhase, Items, LiveAttempt, QueuePlace, QueuedAttempt, SkippedBy, StepRun, Unit, UnitRef,
     UnitState, Waiting,
 };
-use crate::reason::phrases::{self, ago, count, lasting, list, shorten_to_line, until};
+use crate::reason::phrases::{self, ago, count, join_list, lasting, shorten_to_line, until};
 use crate::time::Time;
 
 /// The length at which progress is cut.
@@ -39,7 +39,7 @@ pub(super) fn unit_reasons(view: &RunContext<'_>) -> Vec<UnitReason> {
             StepRun::Single(single) => (single.state.word(), unit_reason(view, unit, single)),
             StepRun::Items(items) => (step.word(), items_reason(view, place, items)),
         };
-        all.push(UnitReason { unit, name: phrases::name(view.flow, unit), state, why });
+        all.push(UnitReason { unit, name: phrases::unit_name(view.flow, unit), state, why });
         if let StepRun::Items(items) = step {
             all.extend(open_item_reasons(view, place, items));
         }
@@ -53,7 +53,7 @@ fn open_item_reasons(view: &RunContext<'_>, step: StepIndex, items: &Items) -> V
     let reasons = open.take(SHOWN).map(|(item, state)| {
         let unit = UnitRef::item(step, *item);
         let why = unit_reason(view, unit, state);
-        UnitReason { unit, name: phrases::name(view.flow, unit), state: state.state.word(), why }
+        UnitReason { unit, name: phrases::unit_name(view.flow, unit), state: state.state.word(), why }
     });
     reasons.collect()
 }
@@ -96,7 +96,7 @@ fn items_reason(view: &RunContext<'_>, step: StepIndex, items: &Items) -> String
         0..=SHOWN => String::new(),
         _ => format!("; showing the first {SHOWN} of {unfinished} unfinished items"),
     };
-    if parts.is_empty() { total } else { format!("{total}: {}{cut}", list(&parts)) }
+    if parts.is_empty() { total } else { format!("{total}: {}{cut}", join_list(&parts)) }
 }
 
 /// Explains one unit by its state.
@@ -147,7 +147,7 @@ fn pending_reason(view: &RunContext<'_>, unit: UnitRef) -> String {
     let missing: Vec<String> =
         missing.into_iter().map(|need| view.quoted_name(UnitRef::step(need))).collect();
     if !missing.is_empty() {
-        return format!("needs {}", list(&missing));
+        return format!("needs {}", join_list(&missing));
     }
     why_run_cannot_schedule(view).unwrap_or_else(|| "starts next".to_owned())
 }
@@ -246,7 +246,7 @@ fn waiting_reason(view: &RunContext<'_>, state: &Unit, waiting: &Waiting) -> Str
             };
             let again = format!("retrying {}{why}", describe_due(view, *due));
             match describe_last_end(state) {
-                Some(ended) => phrases::sentences(&ended, &again),
+                Some(ended) => phrases::join_sentences(&ended, &again),
                 None => again,
             }
         }
@@ -271,7 +271,7 @@ fn describe_due(view: &RunContext<'_>, due: Time) -> String {
 fn append_time_in_state(text: String, state: &str, now: Time, since: Time) -> String {
     match lasting(now, since).as_str() {
         "" => text,
-        span => phrases::sentences(&text, &format!("{state}{span}")),
+        span => phrases::join_sentences(&text, &format!("{state}{span}")),
     }
 }
 
@@ -284,14 +284,14 @@ fn time_in_state(now: Time, since: Time) -> String {
 }
 
 fn describe_last_end(state: &Unit) -> Option<String> {
-    state.past.last().map(|past| phrases::ended(past.attempt, &past.outcome))
+    state.past.last().map(|past| phrases::describe_end(past.attempt, &past.outcome))
 }
 
 /// Returns the reason of the last decision about a unit, or at least how its last attempt ended.
 fn decision_reason(view: &RunContext<'_>, unit: UnitRef, state: &Unit, still: &str) -> String {
     match (view.last_decision(unit), describe_last_end(state)) {
         (Some(decision), _) => decision.reason.clone(),
-        (None, Some(ended)) => phrases::sentences(&ended, still),
+        (None, Some(ended)) => phrases::join_sentences(&ended, still),
         (None, None) => still.to_owned(),
     }
 }

@@ -19,7 +19,7 @@ fn upcoming_while_paused(view: &RunContext<'_>, due: Time, what: &str) -> Upcomi
 }
 
 /// Lists what comes next: in order of time, then what has no time.
-pub(super) fn upcoming(view: &RunContext<'_>) -> Vec<Upcoming> {
+pub(super) fn list_upcoming(view: &RunContext<'_>) -> Vec<Upcoming> {
     let mut all = match &view.run.phase {
         Phase::Ended(ended) => vec![untimed(describe_ended(&ended.how, &view.run.origin))],
         Phase::Failing(failing) => upcoming_of_failing(view, failing),

@@ -71,7 +71,7 @@ impl DecisionText {
         self.unit = Some(unit);
         if let Some((attempt, outcome)) = moment.last_ended_attempt(unit) {
             self.attempt = Some(attempt);
-            self.ended = Some(phrases::ended(attempt, outcome));
+            self.ended = Some(phrases::describe_end(attempt, outcome));
         }
         self
     }
@@ -83,7 +83,7 @@ impl DecisionText {
         let text = self.with_why(&format!("{}{due}{how}", self.then));
         match &self.ended {
             None => text,
-            Some(ended) => phrases::sentences(ended, &text),
+            Some(ended) => phrases::join_sentences(ended, &text),
         }
     }
 
@@ -202,14 +202,14 @@ fn retry_text(step: &Step, delay: Millis, stalled: u32, max: Option<u32>) -> Dec
     };
     let minimum = matches!(step.retry, RetryStrategy::Retry { back_off: None, .. });
     let which = if minimum { " (minimumDelay)" } else { "" };
-    DecisionText::new(Rung::RetryStrategy, rule::retry(step), format!("retrying in {delay}{which}"))
+    DecisionText::new(Rung::RetryStrategy, rule::retry_rule(step), format!("retrying in {delay}{which}"))
         .because(budget)
 }
 
 /// Rung 1: held for an operator.
 fn held_text(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
     let then = "held until an operator chooses retry or none";
-    let decision = DecisionText::new(Rung::RetryStrategy, rule::retry(step), then);
+    let decision = DecisionText::new(Rung::RetryStrategy, rule::retry_rule(step), then);
     let decision = match passed_rungs::describe_stuck_too_often(moment, unit, step) {
         Some(stuck) => decision.because(stuck),
         None => decision,
@@ -334,7 +334,7 @@ fn failing_text(moment: &FactContext<'_>, failed: &RunError, handler: Option<&Ar
     let then = describe_way_to_failed(first, handler);
     let step = failed.unit.and_then(|unit| moment.step(unit));
     let (rung, rule) = match (handler, step) {
-        (Some(handler), _) => (Rung::ExceptionHandler, rule::handler(handler)),
+        (Some(handler), _) => (Rung::ExceptionHandler, rule::handler_rule(handler)),
         (None, Some(step)) => (Rung::Failed, rule::nothing_acts(step)),
         (None, None) => (Rung::Failed, "no exceptionHandler".to_owned()),
     };
@@ -389,7 +389,7 @@ fn stopped_by_deadline_while_failing(moment: &FactContext<'_>) -> Option<Decisio
         return None;
     }
     let decision =
-        DecisionText::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), "attempt stopped");
+        DecisionText::new(Rung::Deadline, rule::deadline_rule(moment.flow, moment.run), "attempt stopped");
     Some(decision.because("the run is failing and missed its deadline"))
 }
 
@@ -400,7 +400,7 @@ fn deadline_text(moment: &FactContext<'_>, failed: &RunError, handler: Option<&A
         cause(&failed.error),
         describe_way_to_failed(None, handler)
     );
-    DecisionText::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), then)
+    DecisionText::new(Rung::Deadline, rule::deadline_rule(moment.flow, moment.run), then)
 }
 
 /// Describes the way to `failed`: after `first`, if something ends first, and with the handler, if there is one.
@@ -453,7 +453,7 @@ fn run_failed_text(moment: &FactContext<'_>, handler_error: Option<&RunError>) -
         None => format!("exception handler {run} completed"),
         Some(error) => format!("exception handler {run} failed too ({})", cause(&error.error)),
     };
-    let rule = flow.map_or("exceptionHandler".to_owned(), |flow| rule::handler(&flow));
+    let rule = flow.map_or("exceptionHandler".to_owned(), |flow| rule::handler_rule(&flow));
     Some(DecisionText::new(Rung::ExceptionHandler, rule, then).because(why))
 }
 
@@ -469,7 +469,7 @@ fn find_handler(moment: &FactContext<'_>, run: &Run) -> Option<(Option<Arc<str>>
 
 /// A deferral, with what is left of its limit.
 fn deferred_text(moment: &FactContext<'_>, unit: UnitRef, step: &Step, delay: Millis) -> DecisionText {
-    let decision = DecisionText::new(Rung::Deferral, rule::defer(step), format!("retrying in {delay}"));
+    let decision = DecisionText::new(Rung::Deferral, rule::defer_rule(step), format!("retrying in {delay}"));
     match moment.unit(unit).map(|unit| unit.round) {
         None => decision,
         Some(round) => {
@@ -493,9 +493,9 @@ fn requeued_text(
     delay: Millis,
 ) -> DecisionText {
     let mut decision =
-        DecisionText::new(Rung::Stuck, rule::stuck(&step.limits, None), format!("retrying in {delay}"));
+        DecisionText::new(Rung::Stuck, rule::stuck_rule(&step.limits, None), format!("retrying in {delay}"));
     if let Some((_, Outcome::Stuck(found))) = moment.last_ended_attempt(unit) {
-        decision.rule = rule::stuck(&step.limits, Some(found.limit));
+        decision.rule = rule::stuck_rule(&step.limits, Some(found.limit));
         decision = decision.because(format!("last heard from at {}", found.heard));
         if found.free {
             decision = decision.because("not counted because its worker lost several attempts at once");
@@ -520,7 +520,7 @@ fn skipped_text(
     reason: Option<&Arc<str>>,
 ) -> DecisionText {
     match why {
-        SkippedBy::Condition => DecisionText::new(Rung::Condition, rule::condition(step), "skipped")
+        SkippedBy::Condition => DecisionText::new(Rung::Condition, rule::condition_rule(step), "skipped")
             .because("its condition is false"),
         SkippedBy::Operator => {
             let words = in_their_words(reason.map(|reason| &**reason));
@@ -590,7 +590,7 @@ fn admitted_text(moment: &FactContext<'_>) -> DecisionText {
         }
         Some(Slot::Unlimited) | None => "the run got a slot".to_owned(),
     };
-    DecisionText::new(Rung::Concurrency, rule::concurrency(moment.flow), then)
+    DecisionText::new(Rung::Concurrency, rule::concurrency_rule(moment.flow), then)
 }
 
 /// The run was paused, by an operator or with its parent.
@@ -631,5 +631,5 @@ fn completed_text(moment: &FactContext<'_>) -> DecisionText {
         2 => "both steps are done".to_owned(),
         n => format!("all {n} steps are done"),
     };
-    DecisionText::new(Rung::Completed, rule::output(moment.flow), "the run completed").because(why)
+    DecisionText::new(Rung::Completed, rule::output_rule(moment.flow), "the run completed").because(why)
 }

@@ -45,7 +45,7 @@ impl<'a> FactContext<'a> {
     }
 
     pub(super) fn name(&self, unit: UnitRef) -> String {
-        phrases::name(self.flow, unit)
+        phrases::unit_name(self.flow, unit)
     }
 
     /// Returns the attempt of this unit that ended last: in this event before this fact, else before the event.

@@ -172,11 +172,11 @@ fn unit_line(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) -> Option
         | UnitFact::Resumed { .. } => Some(decision_line(moment)),
         UnitFact::Deferred { due, .. } => {
             let retrying = format!("retrying in {}", due.since(at));
-            Some(phrases::sentences(&describe_last_end(moment, unit), &retrying))
+            Some(phrases::join_sentences(&describe_last_end(moment, unit), &retrying))
         }
         UnitFact::Requeued { due, stuck, max, .. } => {
             let retrying = format!("retrying in {} (stuck {stuck} of {max})", due.since(at));
-            Some(phrases::sentences(&describe_last_end(moment, unit), &retrying))
+            Some(phrases::join_sentences(&describe_last_end(moment, unit), &retrying))
         }
         UnitFact::Done { .. } => Some(done_line(moment, unit)),
         UnitFact::TimerSet { due, is_instant: true } if *due <= at => {
@@ -240,14 +240,14 @@ fn ended_line(moment: &FactContext<'_>, unit: UnitRef, attempt: u32, outcome: &O
     {
         return Some(format!("attempt {attempt} was released by its worker (uses no budget)"));
     }
-    Some(phrases::ended(attempt, outcome))
+    Some(phrases::describe_end(attempt, outcome))
 }
 
 /// Describes how the last attempt of a unit ended.
 fn describe_last_end(moment: &FactContext<'_>, unit: UnitRef) -> String {
     moment
         .last_ended_attempt(unit)
-        .map_or_else(String::new, |(attempt, outcome)| phrases::ended(attempt, outcome))
+        .map_or_else(String::new, |(attempt, outcome)| phrases::describe_end(attempt, outcome))
 }
 
 /// Formats a retry with its delay and budget.
@@ -326,7 +326,7 @@ fn request_line(event: &Event, done: &str, parent: &str, reason: Option<&str>) -
 fn failing_line(moment: &FactContext<'_>, failed: &RunError) -> String {
     let Some(decision) = decision::decision_text(moment) else { return String::new() };
     let text = match (&decision.attempt, &decision.ended) {
-        (None, Some(ended)) => phrases::sentences(ended, &decision.to_log_text()),
+        (None, Some(ended)) => phrases::join_sentences(ended, &decision.to_log_text()),
         (_, _) => decision.to_log_text(),
     };
     match failed.unit {

@@ -12,7 +12,7 @@ use crate::time::{Millis, Time};
 const LONGEST_CAUSE: usize = 160;
 
 /// Returns the name of a unit: `step` or `step[2]`. A history may refer to a step that this version of the flow lacks.
-pub(crate) fn name(flow: &Flow, unit: UnitRef) -> String {
+pub(crate) fn unit_name(flow: &Flow, unit: UnitRef) -> String {
     let id = step_id(flow, unit.step);
     match unit.item {
         None => id,
@@ -51,7 +51,7 @@ pub(crate) fn shorten_to_line(text: &str, longest: usize) -> String {
 }
 
 /// Describes how an attempt ended: `attempt 1 stalled: connection reset`.
-pub(crate) fn ended(attempt: u32, outcome: &Outcome) -> String {
+pub(crate) fn describe_end(attempt: u32, outcome: &Outcome) -> String {
     let attempt = format!("attempt {attempt}");
     match outcome {
         Outcome::Completed(_) => format!("{attempt} completed"),
@@ -67,7 +67,7 @@ pub(crate) fn ended(attempt: u32, outcome: &Outcome) -> String {
 }
 
 /// Joins two sentences; the second starts with a capital letter.
-pub(crate) fn sentences(first: &str, second: &str) -> String {
+pub(crate) fn join_sentences(first: &str, second: &str) -> String {
     let mut rest = second.chars();
     let capital: String = rest.next().map_or_else(String::new, |letter| letter.to_uppercase().collect());
     let end = if first.ends_with(['.', '!', '?']) { "" } else { "." };
@@ -101,16 +101,16 @@ pub(crate) fn count(n: usize, one: &str, many: &str) -> String {
 /// `2 of 3 attempts used in this round (1 left)`.
 pub(crate) fn used_of(used: u32, max: u32) -> String {
     let noun = plural(max, "attempt");
-    format!("{used} of {max} {noun} used in this round{}", left(used, max))
+    format!("{used} of {max} {noun} used in this round{}", describe_budget_left(used, max))
 }
 
 /// `stuck 2 of 3 in this round (1 left)`.
 pub(crate) fn stuck_of(stuck: u32, max: u32) -> String {
-    format!("stuck {stuck} of {max} in this round{}", left(stuck, max))
+    format!("stuck {stuck} of {max} in this round{}", describe_budget_left(stuck, max))
 }
 
 /// Describes what is left of a budget: ` (1 left)`, or nothing.
-pub(crate) fn left(used: u32, max: u32) -> String {
+pub(crate) fn describe_budget_left(used: u32, max: u32) -> String {
     match max.saturating_sub(used) {
         0 => String::new(),
         left => format!(" ({left} left)"),
@@ -123,7 +123,7 @@ pub(crate) fn plural(n: u32, word: &str) -> String {
 }
 
 /// Joins parts as in `a, b and c`.
-pub(crate) fn list(parts: &[String]) -> String {
+pub(crate) fn join_list(parts: &[String]) -> String {
     match parts {
         [] => String::new(),
         [only] => only.clone(),
@@ -134,7 +134,7 @@ pub(crate) fn list(parts: &[String]) -> String {
 /// Joins the first few parts, and says how many more there are.
 pub(crate) fn first_of(parts: &[String], shown: usize) -> String {
     if parts.len() <= shown + 1 {
-        return list(parts);
+        return join_list(parts);
     }
     format!("{} and {} more", parts[..shown].join(", "), parts.len() - shown)
 }

@@ -11,7 +11,7 @@ use crate::reason::phrases::shorten_to_line;
 const LONGEST_OUTPUT: usize = 80;
 
 /// Formats the retry strategy of a step.
-pub(super) fn retry(step: &Step) -> String {
+pub(super) fn retry_rule(step: &Step) -> String {
     match step.retry {
         RetryStrategy::None => "retryStrategy: none".to_owned(),
         RetryStrategy::Retry { max_attempts, back_off } => {
@@ -40,16 +40,16 @@ fn back_off_text(back_off: &BackOff) -> String {
 
 /// Formats what a step says about errors where no rung acts.
 pub(super) fn nothing_acts(step: &Step) -> String {
-    format!("{}, failOnError: {}, no exceptionHandler", retry(step), step.fail_on_error)
+    format!("{}, failOnError: {}, no exceptionHandler", retry_rule(step), step.fail_on_error)
 }
 
 /// Formats the exception handler.
-pub(super) fn handler(flow: &str) -> String {
+pub(super) fn handler_rule(flow: &str) -> String {
     format!("exceptionHandler: {flow}")
 }
 
 /// Formats `maxStuck` and the limit that the attempt reached.
-pub(super) fn stuck(limits: &Limits, limit: Option<StuckLimit>) -> String {
+pub(super) fn stuck_rule(limits: &Limits, limit: Option<StuckLimit>) -> String {
     let max = format!("maxStuck: {}", limits.max_stuck);
     match limit {
         Some(StuckLimit::Start(span)) => format!("startTimeout: {span}, {max}"),
@@ -60,7 +60,7 @@ pub(super) fn stuck(limits: &Limits, limit: Option<StuckLimit>) -> String {
 }
 
 /// Formats the deferral settings of a step.
-pub(super) fn defer(step: &Step) -> String {
+pub(super) fn defer_rule(step: &Step) -> String {
     let defer = &step.defer;
     format!(
         "defer: {{delay: {}, multiplier: {}, maxDelay: {}, limit: {}}}",
@@ -69,12 +69,12 @@ pub(super) fn defer(step: &Step) -> String {
 }
 
 /// Formats the `if` of a step.
-pub(super) fn condition(step: &Step) -> String {
+pub(super) fn condition_rule(step: &Step) -> String {
     step.node.when.as_ref().map_or("if".to_owned(), |condition| format!("if: {}", condition.source))
 }
 
 /// Formats the concurrency limit of a flow.
-pub(super) fn concurrency(flow: &Flow) -> String {
+pub(super) fn concurrency_rule(flow: &Flow) -> String {
     match &flow.concurrency {
         None => "concurrency".to_owned(),
         Some(Concurrency { limit, key: None, strict: false }) => format!("concurrency: {limit}"),
@@ -88,7 +88,7 @@ pub(super) fn concurrency(flow: &Flow) -> String {
 }
 
 /// Formats the deadline: the flow's, or the one given when the run was started.
-pub(super) fn deadline(flow: &Flow, run: Option<&Run>) -> String {
+pub(super) fn deadline_rule(flow: &Flow, run: Option<&Run>) -> String {
     let given = run.and_then(|run| run.deadline);
     match (flow.deadline, run, given) {
         (Some(Deadline::After(span)), Some(run), Some(given))
@@ -103,7 +103,7 @@ pub(super) fn deadline(flow: &Flow, run: Option<&Run>) -> String {
 }
 
 /// Formats the output of a flow.
-pub(super) fn output(flow: &Flow) -> String {
+pub(super) fn output_rule(flow: &Flow) -> String {
     match &flow.output {
         None => "output: default (the outputs of the last steps)".to_owned(),
         Some(Template::Fixed(json)) => format!("output: {}", shorten_to_line(json.text(), LONGEST_OUTPUT)),

@@ -13,7 +13,7 @@ use crate::time::Millis;
 
 /// Defers an attempt whose worker lacks resources: schedules the next one, or stalls it if the round's limit is used
 /// up.
-pub(crate) fn defer(
+pub(crate) fn defer_attempt(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
     attempt: u32,
@@ -28,7 +28,7 @@ pub(crate) fn defer(
         let cause = format!("deferred for longer than {} (defer.limit){what}", step.defer.limit);
         let outcome = Outcome::Stalled(Box::new(Error::found_with(DEFER_ACTION, Reason::Capacity, cause)));
         draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
-        ladder::climb(draft, unit, AttemptError::Stalled);
+        ladder::climb_ladder(draft, unit, AttemptError::Stalled);
         return;
     }
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Deferred { asked, lacking } });

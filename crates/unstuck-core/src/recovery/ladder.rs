@@ -19,7 +19,7 @@ pub(crate) enum AttemptError {
 
 /// Decides what follows an attempt that was recorded as *stalled* or *failed*: tries the rungs in order, then advances
 /// the run.
-pub(crate) fn climb(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError) {
+pub(crate) fn climb_ladder(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError) {
     if draft.run().is_failing() {
         draft.emit_unit(unit, UnitFact::Failed);
         failing_run::advance_failing(draft);

@@ -41,7 +41,7 @@ pub(crate) fn end_stuck_attempt(
     if stuck >= step.limits.max_stuck && !free {
         let outcome = Outcome::Failed(Box::new(stuck_too_often_error(limit, heard, stuck)));
         draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
-        ladder::climb(draft, unit, AttemptError::Failed);
+        ladder::climb_ladder(draft, unit, AttemptError::Failed);
         return;
     }
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Stuck(Stuck { limit, heard, free }) });

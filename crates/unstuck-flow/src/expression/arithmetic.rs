@@ -62,7 +62,7 @@ pub(super) fn unsupported_operands_error(operator: Operator, a: &Val<'_>, b: &Va
             "; convert one of them, with `string(...)` or `int(...)`"
         }
         (_, Val::Text(_), _) | (_, _, Val::Text(_)) => {
-            "; convert the string, with `int(...)` or `to_double(...)`"
+            "; convert the string, with `int(...)` or `double(...)`"
         }
         (_, Val::Optional(_), _) | (_, _, Val::Optional(_)) => {
             "; give the optional a default, with `.orValue(...)`"
@@ -137,5 +137,5 @@ fn apply_to_large_integers<'a>(operator: Operator, a: i128, b: i128) -> Result<V
 }
 
 fn too_large(what: &str) -> String {
-    format!("{what} does not fit in a 64-bit integer; `to_double(...)` holds larger numbers, less exactly")
+    format!("{what} does not fit in a 64-bit integer; `double(...)` holds larger numbers, less exactly")
 }

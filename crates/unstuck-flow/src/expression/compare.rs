@@ -6,7 +6,7 @@ use super::meter::{EvaluationError, Meter};
 use super::value::{List, Map, Val};
 
 /// Compares two values for equality. Values of different types are unequal, but integers and doubles compare by value.
-pub(super) fn equal(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<bool, EvaluationError> {
+pub(super) fn are_equal(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<bool, EvaluationError> {
     meter.spend(1)?;
     Ok(match (a, b) {
         (Val::Null, Val::Null) => true,
@@ -20,22 +20,26 @@ pub(super) fn equal(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<bool, Eva
         (Val::Duration(a), Val::Duration(b)) => a == b,
         (Val::Timestamp(a), Val::Timestamp(b)) => a == b,
         (Val::Type(a), Val::Type(b)) => a == b,
-        (Val::Optional(Some(a)), Val::Optional(Some(b))) => return equal(a, b, meter),
+        (Val::Optional(Some(a)), Val::Optional(Some(b))) => return are_equal(a, b, meter),
         (Val::Optional(None), Val::Optional(None)) => true,
         _ => compare_numbers(a, b) == Some(Ordering::Equal),
     })
 }
 
 /// Orders two values and pays for reading them; none if one is NaN, an error if they cannot be compared.
-pub(super) fn order(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<Option<Ordering>, EvaluationError> {
+pub(super) fn compare_values(
+    a: &Val<'_>,
+    b: &Val<'_>,
+    meter: &Meter,
+) -> Result<Option<Ordering>, EvaluationError> {
     if let (Val::Text(a), Val::Text(b)) = (a, b) {
         meter.spend_on_reading(a.as_str().len().min(b.as_str().len()))?;
     }
-    plain_order(a, b)
+    compare_paid_values(a, b)
 }
 
-/// As [`order`], where reading has been paid for.
-pub(super) fn plain_order(a: &Val<'_>, b: &Val<'_>) -> Result<Option<Ordering>, EvaluationError> {
+/// As [`compare_values`], where reading has been paid for.
+pub(super) fn compare_paid_values(a: &Val<'_>, b: &Val<'_>) -> Result<Option<Ordering>, EvaluationError> {
     Ok(match (a, b) {
         (Val::Text(a), Val::Text(b)) => Some(a.as_str().cmp(b.as_str())),
         (Val::Bool(a), Val::Bool(b)) => Some(a.cmp(b)),
@@ -53,9 +57,13 @@ pub(super) fn plain_order(a: &Val<'_>, b: &Val<'_>) -> Result<Option<Ordering>, 
 }
 
 /// Returns whether `list` has an item equal to `wanted`.
-pub(super) fn contains(list: &List<'_>, wanted: &Val<'_>, meter: &Meter) -> Result<bool, EvaluationError> {
+pub(super) fn list_contains(
+    list: &List<'_>,
+    wanted: &Val<'_>,
+    meter: &Meter,
+) -> Result<bool, EvaluationError> {
     for item in list.iter() {
-        if equal(&item, wanted, meter)? {
+        if are_equal(&item, wanted, meter)? {
             return Ok(true);
         }
     }
@@ -68,7 +76,7 @@ fn equal_lists(a: &List<'_>, b: &List<'_>, meter: &Meter) -> Result<bool, Evalua
         return Ok(false);
     }
     for (a, b) in a.iter().zip(b.iter()) {
-        if !equal(&a, &b, meter)? {
+        if !are_equal(&a, &b, meter)? {
             return Ok(false);
         }
     }
@@ -83,7 +91,7 @@ fn equal_maps(a: &Map<'_>, b: &Map<'_>, meter: &Meter) -> Result<bool, Evaluatio
     meter.spend(a.len())?;
     for key in a.keys() {
         match (a.get(&key), b.get(&key)) {
-            (Some(a), Some(b)) if equal(&a, &b, meter)? => {}
+            (Some(a), Some(b)) if are_equal(&a, &b, meter)? => {}
             _ => return Ok(false),
         }
     }

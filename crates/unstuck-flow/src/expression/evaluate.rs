@@ -278,17 +278,17 @@ impl<'a> Evaluator<'a> {
         let a = self.evaluate(left)?;
         let b = self.evaluate(right)?;
         let ordered = |test: fn(std::cmp::Ordering) -> bool| {
-            compare::order(&a, &b, self.meter).map(|order| Val::Bool(order.is_some_and(test)))
+            compare::compare_values(&a, &b, self.meter).map(|order| Val::Bool(order.is_some_and(test)))
         };
         match operator {
-            Operator::Equal => compare::equal(&a, &b, self.meter).map(Val::Bool),
-            Operator::NotEqual => compare::equal(&a, &b, self.meter).map(|equal| Val::Bool(!equal)),
+            Operator::Equal => compare::are_equal(&a, &b, self.meter).map(Val::Bool),
+            Operator::NotEqual => compare::are_equal(&a, &b, self.meter).map(|equal| Val::Bool(!equal)),
             Operator::Less => ordered(std::cmp::Ordering::is_lt),
             Operator::LessOrEqual => ordered(std::cmp::Ordering::is_le),
             Operator::Greater => ordered(std::cmp::Ordering::is_gt),
             Operator::GreaterOrEqual => ordered(std::cmp::Ordering::is_ge),
             Operator::In => match &b {
-                Val::List(list) => compare::contains(list, &a, self.meter).map(Val::Bool),
+                Val::List(list) => compare::list_contains(list, &a, self.meter).map(Val::Bool),
                 Val::Map(map) => Ok(Val::Bool(map.get(&a).is_some())),
                 other => EvaluationError::wrong(format!(
                     "`in` needs a list or a map, but {} is {}",

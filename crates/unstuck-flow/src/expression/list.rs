@@ -73,7 +73,7 @@ pub(super) fn find_extreme<'a>(
     };
     for item in items {
         meter.spend(1)?;
-        if compare::order(&item, &best, meter)? == Some(wanted) {
+        if compare::compare_values(&item, &best, meter)? == Some(wanted) {
             best = item;
         }
     }
@@ -157,7 +157,7 @@ impl<'v> Simple<'v> {
 /// Returns whether an item equals one of the others.
 fn is_among(item: &Val<'_>, others: &[&Val<'_>], meter: &Meter) -> Result<bool, EvaluationError> {
     for other in others {
-        if compare::equal(item, other, meter)? {
+        if compare::are_equal(item, other, meter)? {
             return Ok(true);
         }
     }
@@ -188,7 +188,7 @@ fn sort_list<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationEr
     let mut items: Vec<Val<'a>> = list.iter().collect();
     let mut longest = 0;
     for item in &items {
-        if compare::plain_order(&items[0], item)?.is_none() {
+        if compare::compare_paid_values(&items[0], item)?.is_none() {
             return EvaluationError::wrong("a list that contains NaN cannot be sorted");
         }
         if let Val::Text(text) = item {
@@ -197,6 +197,6 @@ fn sort_list<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationEr
     }
     let rounds = usize::try_from(items.len().checked_ilog2().unwrap_or(0)).unwrap_or(0) + 1;
     meter.spend(items.len().saturating_mul(rounds).saturating_mul(1 + longest / 16))?;
-    items.sort_by(|a, b| compare::plain_order(a, b).ok().flatten().unwrap_or(Ordering::Equal));
+    items.sort_by(|a, b| compare::compare_paid_values(a, b).ok().flatten().unwrap_or(Ordering::Equal));
     Ok(Val::list(items))
 }

@@ -123,6 +123,7 @@ impl Program {
 }
 
 impl Constant {
+    /// Returns the constant as a value; a string is borrowed.
     pub(super) fn value(&self) -> Val<'_> {
         match self {
             Constant::Null => Val::Null,

@@ -12,7 +12,7 @@ pub(super) fn list_names<'k>(names: impl ExactSizeIterator<Item = &'k str>) -> S
 
 /// Finds the name that `word` was probably meant to be. Single letters are too near to each other to guess.
 pub(super) fn find_similar_name<'k>(word: &str, names: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    if word.chars().count() > 1 { suggest::nearest(word, names) } else { None }
+    if word.chars().count() > 1 { suggest::find_nearest(word, names) } else { None }
 }
 
 /// Cuts a text to `length` characters.

@@ -97,7 +97,7 @@ pub(super) fn part_of_time<'a>(
             _ => EvaluationError::wrong(format!("{} is not a timestamp and has no date", of.described())),
         },
         (other, _) => EvaluationError::wrong(format!(
-            "{} is not a timestamp; convert a string with `parse_timestamp(...)`",
+            "{} is not a timestamp; convert a string with `timestamp(...)`",
             other.described()
         )),
     }

@@ -68,7 +68,7 @@ pub(super) fn read_outputs(
     problems: &mut Problems<'_>,
 ) -> Option<Vec<Example>> {
     let Content::Map(entries) = &spot.node.content else {
-        spot.expected(problems, "a map of step ids to outputs, such as `{fetch: {rows: [1, 2]}}`");
+        spot.report_expected(problems, "a map of step ids to outputs, such as `{fetch: {rows: [1, 2]}}`");
         return None;
     };
     let from: Arc<str> = from.into();

@@ -237,7 +237,7 @@ fn check_exists(
         return true;
     }
     let (what, known) = suggest_targets(section, target, flows);
-    let hint = suggest::hint(named.text, known.iter().map(String::as_str));
+    let hint = suggest::hint_for_word(named.text, known.iter().map(String::as_str));
     problems.error(named.at, &named.path, format!("there is no {what} `{}`", named.text)).maybe_hint(hint);
     false
 }

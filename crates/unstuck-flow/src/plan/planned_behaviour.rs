@@ -96,7 +96,7 @@ pub(super) fn read_sequence(
     problems: &mut Problems<'_>,
 ) -> Option<Vec<PlannedBehaviour>> {
     let Content::List(nodes) = &spot.node.content else {
-        spot.expected(problems, "a list such as `[stall, pass]`");
+        spot.report_expected(problems, "a list such as `[stall, pass]`");
         return None;
     };
     if nodes.is_empty() {

@@ -93,7 +93,7 @@ fn read_rules(object: &Object<'_>, flows: &[Flow], problems: &mut Problems<'_>) 
     for (name, section) in Section::ALL {
         let Some(spot) = object.spot(name) else { continue };
         let Content::Map(entries) = &spot.node.content else {
-            spot.expected(problems, "a map such as `{fetch: [stall, pass]}`");
+            spot.report_expected(problems, "a map such as `{fetch: [stall, pass]}`");
             is_right = false;
             continue;
         };

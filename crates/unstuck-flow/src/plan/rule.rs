@@ -82,7 +82,7 @@ pub(super) fn read_rule(spot: &LocatedNode<'_>, target: Target, problems: &mut P
             return planned_behaviour::read_single(spot, problems).map(|act| Rule::new(target, vec![act]));
         }
         Content::Null | Content::Bool(_) | Content::Number(_) => {
-            spot.expected(
+            spot.report_expected(
                 problems,
                 "a behaviour such as `pass`, a list of them, or a map such as `{duration: 5m}`",
             );

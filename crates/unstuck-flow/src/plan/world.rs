@@ -113,7 +113,7 @@ fn read_signal(spot: &LocatedNode<'_>, flows: &[Flow], problems: &mut Problems<'
         })
         .collect();
     if !awaited.contains(&name) {
-        let hint = suggest::hint(name, awaited.iter().copied());
+        let hint = suggest::hint_for_word(name, awaited.iter().copied());
         name_spot
             .refuse(problems, format!("no step waits for signal `{name}`"))
             .maybe_hint(hint.or_else(|| Some("no step of the flow waits for a signal".to_owned())));

@@ -130,7 +130,7 @@ impl Reader<'_, '_> {
     ) {
         let Content::Map(entries) = &node.content else { return };
         let unknown = entries.iter().filter(|entry| fields::find(fields, &entry.key).is_none());
-        let meant = unknown.filter_map(|entry| fields::guess(fields, &entry.key));
+        let meant = unknown.filter_map(|entry| fields::guess_field(fields, &entry.key));
         self.wrong.extend(meant.filter(|name| object.get(name).is_none()).map(full));
     }
 
@@ -182,7 +182,7 @@ fn read_text(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<
     match spot.node.content {
         Content::Text(_) | Content::Number(_) => spot.node.spelling(problems.text).map(Into::into),
         Content::Null | Content::Bool(_) | Content::List(_) | Content::Map(_) => {
-            spot.expected(problems, "text");
+            spot.report_expected(problems, "text");
             None
         }
     }
@@ -219,7 +219,7 @@ fn read_multiplier(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Optio
     match &spot.node.content {
         Content::Number(number) => number.as_f64(),
         Content::Null | Content::Bool(_) | Content::Text(_) | Content::List(_) | Content::Map(_) => {
-            spot.expected(problems, "a number of at least 1");
+            spot.report_expected(problems, "a number of at least 1");
             None
         }
     }

@@ -202,7 +202,7 @@ fn what_is_found_later_is_told_at_the_place_of_its_field() {
         (1, "errorSubstring", "5:3"),
     ];
     for (place, field, at) in cases {
-        let problem = loaded.policies[place].problem(field, "it is taken", "take another");
+        let problem = loaded.policies[place].problem_at_field(field, "it is taken", "take another");
         assert_eq!(problem.to_string(), format!("f:{at}: {field}: it is taken (take another)"));
     }
 }

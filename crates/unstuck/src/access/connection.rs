@@ -64,7 +64,7 @@ impl StoreLocation {
         // Policies may be loaded before the first run.
         let makes_store = matches!(what, PolicyOperation::Load { .. });
         if makes_store && !self.has_store() {
-            self.make()?;
+            self.create_folder()?;
         }
         self.send_or_handle_request(&Request::Policies(PolicyRequest { by: user_name(), what }), makes_store)
     }

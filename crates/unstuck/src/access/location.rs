@@ -40,7 +40,7 @@ impl StoreArgument {
         if let Some(given) = &self.store {
             let directory = absolute_path(given);
             let option = format!(" --store {}", text::shell_word(&directory.to_string_lossy()));
-            return StoreLocation { directory, option }.checked();
+            return StoreLocation { directory, option }.check_owner();
         }
         let directory = default_directory(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
             .ok_or_else(|| {
@@ -48,13 +48,13 @@ impl StoreArgument {
                     "no folder for the store: HOME is not set. Name one with --store PATH or {VARIABLE}"
                 ))
             })?;
-        StoreLocation { directory: absolute_path(&directory), option: String::new() }.checked()
+        StoreLocation { directory: absolute_path(&directory), option: String::new() }.check_owner()
     }
 }
 
 impl StoreLocation {
     /// Refuses a store of another user, who could make this one execute commands.
-    fn checked(self) -> Result<StoreLocation, CommandError> {
+    fn check_owner(self) -> Result<StoreLocation, CommandError> {
         match unstuck_sqlite::check_access(&self.directory) {
             Ok(()) => Ok(self),
             // The usual sentence says that the engine stopped, but here none was started.
@@ -77,7 +77,7 @@ impl StoreLocation {
     }
 
     /// Creates the folder with access for its owner only: it holds the inputs and outputs of runs.
-    pub(crate) fn make(&self) -> Result<(), CommandError> {
+    pub(crate) fn create_folder(&self) -> Result<(), CommandError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.directory);
         made.map_err(|error| {
             CommandError::new(format!(

@@ -40,7 +40,7 @@ pub(crate) fn schema(name: Option<&str>) -> Option<Value> {
         None => parts.extend(shapes.keys().copied()),
     }
     let definitions: Map<String, Value> =
-        parts.into_iter().map(|name| (name.to_owned(), definition(name, &shapes))).collect();
+        parts.into_iter().map(|name| (name.to_owned(), shape_schema(name, &shapes))).collect();
     let all = names().into_iter().map(reference).collect::<Vec<_>>();
     let mut schema = match name {
         Some(name) => reference(name),
@@ -91,7 +91,7 @@ fn parse_shapes() -> BTreeMap<&'static str, Shape> {
 }
 
 /// Builds the definition of a shape. Unknown fields are allowed, because fields may be added later.
-fn definition(name: &str, shapes: &BTreeMap<&'static str, Shape>) -> Value {
+fn shape_schema(name: &str, shapes: &BTreeMap<&'static str, Shape>) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     add_fields(name, shapes, &mut properties, &mut required);
     let description = shapes.get(name).map_or("", |shape| shape.description);

@@ -35,7 +35,8 @@ pub(crate) fn format_problem(problem: &Problem, source: &str, look: Look) -> Str
     ];
     let bar = look.paint(style::DIM, "|");
     let line = problem.line.checked_sub(1).and_then(|line| source.lines().nth(line as usize));
-    if let Some(Excerpt { line, before, caret }) = line.and_then(|line| excerpt(line, problem.column)) {
+    if let Some(Excerpt { line, before, caret }) = line.and_then(|line| excerpt_around(line, problem.column))
+    {
         lines.push(format!("{margin} {bar}"));
         lines.push(format!("{} {bar} {}", look.paint(style::DIM, number), text::visible(&line)));
         let caret = look.paint(colour, "^".repeat(caret));
@@ -58,7 +59,7 @@ struct Excerpt {
 }
 
 /// Returns the part of a line around a column, which counts characters from 1. Nothing for an empty line.
-fn excerpt(line: &str, column: u32) -> Option<Excerpt> {
+fn excerpt_around(line: &str, column: u32) -> Option<Excerpt> {
     let line = line.strip_prefix('\u{feff}').unwrap_or(line).replace('\t', " ");
     if line.trim().is_empty() {
         return None;
@@ -149,7 +150,7 @@ error: there is no field `timout`
             ("a: b", 0, "a: b", "^"),
         ];
         for (line, column, shown, caret) in cases {
-            let found = excerpt(line, column).expect("something is shown");
+            let found = excerpt_around(line, column).expect("something is shown");
             assert_eq!(found.line, shown);
             assert_eq!(
                 format!("{}{}", " ".repeat(found.before), "^".repeat(found.caret)),
@@ -157,7 +158,7 @@ error: there is no field `timout`
                 "{line} {column}"
             );
         }
-        let found = excerpt(&long, 301).expect("something is shown");
+        let found = excerpt_around(&long, 301).expect("something is shown");
         assert!(text::columns(&found.line) <= LONGEST_LINE + 2, "{}", found.line);
         let under: String = found.line.chars().skip(found.before).take(found.caret).collect();
         assert_eq!(under, "here");

@@ -154,7 +154,9 @@ fn locate_refusals(files: Vec<PolicyFile>, ordered: &PolicyChangesView) -> Comma
             .refused
             .iter()
             .filter(|draft| here.contains(&draft.place))
-            .map(|draft| policies[draft.place - first].problem(&draft.field, &draft.message, &draft.hint))
+            .map(|draft| {
+                policies[draft.place - first].problem_at_field(&draft.field, &draft.message, &draft.hint)
+            })
             .collect();
         first = here.end;
         if !problems.is_empty() {

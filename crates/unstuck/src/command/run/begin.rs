@@ -82,7 +82,7 @@ pub(super) fn start(
     if !place.has_store() {
         // A refused file must not create a store.
         load_flows(&source, &|_| false)?;
-        place.make()?;
+        place.create_folder()?;
     }
     let mut store = turn::wait_for_store(place, &teller.backlog, || find_run_of_key(place, order, &source))?;
     let flow = store_flows(&mut store, &source, order.flow)?;

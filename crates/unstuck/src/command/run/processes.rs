@@ -23,11 +23,11 @@ impl Processes {
 
     /// Kills the processes and everything they have started, without a warning.
     pub(super) fn kill(&self) {
-        self.killer().kill();
+        self.find_killer().kill();
     }
 
     /// Returns the killer, from the executor or from its stop under way.
-    fn killer(&self) -> Killer {
+    fn find_killer(&self) -> Killer {
         loop {
             if let Some(killer) = lock(&self.stopping).clone() {
                 return killer;

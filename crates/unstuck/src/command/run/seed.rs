@@ -21,13 +21,13 @@ const MAX_READ: usize = 1_000;
 /// Loads the run and its descendants under way into a tree.
 pub(super) fn load_tree(store: &mut SqliteStore, run: RunId) -> Result<Tree, CommandError> {
     let mut tree = Tree::new(run);
-    let family = family(&*store.reader(), &flows_for_reading(), run);
-    tree.replace(family?);
+    let family = load_family(&*store.reader(), &flows_for_reading(), run);
+    tree.replace_runs(family?);
     Ok(tree)
 }
 
 /// Loads a run and its descendants under way, each with its flow.
-pub(super) fn family(
+pub(super) fn load_family(
     reader: &dyn Reader,
     flows: &ReadFlows,
     root: RunId,

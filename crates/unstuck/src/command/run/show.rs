@@ -40,8 +40,8 @@ impl Show {
         Show::Live(Box::new(live))
     }
 
-    /// Returns how long to wait for the next message before [`Show::tick`] is due.
-    pub(super) fn patience(&self) -> Duration {
+    /// Returns how long to wait for the next message before [`Show::draw_if_due`] is due.
+    pub(super) fn time_to_next_frame(&self) -> Duration {
         match self {
             Show::Live(live) => live.next_frame.saturating_duration_since(Instant::now()),
             Show::Plain(_) => Duration::MAX,
@@ -61,7 +61,7 @@ impl Show {
     }
 
     /// Draws a frame if one is due.
-    pub(super) fn tick(&mut self, tree: &Tree) {
+    pub(super) fn draw_if_due(&mut self, tree: &Tree) {
         if let Show::Live(live) = self
             && live.next_frame <= Instant::now()
         {

@@ -80,7 +80,7 @@ impl Tree {
                 let mut new = None;
                 evolve(&mut new, event);
                 match new {
-                    Some(new) if self.is_ours(&new) => self.put(new),
+                    Some(new) if self.is_ours(&new) => self.add_run(new),
                     Some(_) | None => {
                         self.ignore(run);
                         return Takes::NotOurs;
@@ -92,7 +92,7 @@ impl Tree {
     }
 
     /// Adds a run as it is.
-    pub(super) fn put(&mut self, run: Run) {
+    pub(super) fn add_run(&mut self, run: Run) {
         let parent = run.origin.parent();
         if self.runs.insert(run.id, Some(run)).is_none()
             && let Some(parent) = parent
@@ -102,12 +102,12 @@ impl Tree {
     }
 
     /// Replaces the whole tree by runs that were loaded.
-    pub(super) fn replace(&mut self, family: Vec<(Run, Arc<Flow>)>) {
+    pub(super) fn replace_runs(&mut self, family: Vec<(Run, Arc<Flow>)>) {
         self.runs.clear();
         self.children.clear();
         for (run, flow) in family {
             self.add_flow(flow);
-            self.put(run);
+            self.add_run(run);
         }
     }
 

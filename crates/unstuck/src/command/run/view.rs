@@ -30,8 +30,8 @@ pub(super) fn view_rows(tree: &Tree, now: Time, (width, height): (usize, usize),
         steps.iter().map(|step| step.depth * 2 + text::columns(&step.id)).max().unwrap_or(0).min(width / 3);
     // The log keeps a third of the screen. An empty row, the header, and the row that the cursor is on take room too.
     let (steps, left_out) = select_steps(steps, (height * 2 / 3).saturating_sub(3));
-    let mut rows = vec![Row::new("", width, ""), header(run, flow, now, width, look)];
-    rows.extend(steps.iter().map(|step| step.row(ids, width, look)));
+    let mut rows = vec![Row::new("", width, ""), header_row(run, flow, now, width, look)];
+    rows.extend(steps.iter().map(|step| step.to_row(ids, width, look)));
     rows.extend(left_out.map(|text| Row::new(&format!("  {text}"), width, ellipsis(look))));
     rows
 }
@@ -58,7 +58,7 @@ struct Mark {
 }
 
 /// Returns how a step state is shown.
-fn mark(word: &'static str) -> Mark {
+fn state_mark(word: &'static str) -> Mark {
     let (symbol, ascii, style, telling) = match word {
         "ready" => ('○', 'o', style::BUSY, true),
         "active" => ('●', '*', style::BUSY, true),
@@ -77,7 +77,7 @@ fn ellipsis(look: Look) -> &'static str {
 }
 
 /// Builds the header: flow, run, state and time.
-fn header(run: &Run, flow: &Flow, now: Time, width: usize, look: Look) -> Row {
+fn header_row(run: &Run, flow: &Flow, now: Time, width: usize, look: Look) -> Row {
     let state = run.state();
     let end = if run.is_final() { run.updated_at } else { now };
     let elapsed = format_seconds(end.since(run.created_at));
@@ -96,7 +96,7 @@ fn header(run: &Run, flow: &Flow, now: Time, width: usize, look: Look) -> Row {
 
 impl StepLine {
     /// Formats the line of a step to fit the width.
-    fn row(&self, ids: usize, width: usize, look: Look) -> Row {
+    fn to_row(&self, ids: usize, width: usize, look: Look) -> Row {
         let symbol = if look.unicode { self.mark.symbol } else { self.mark.ascii };
         let id = format!("{}{}", "  ".repeat(self.depth), text::visible(&self.id));
         let id = text::cut(&id, ids, ellipsis(look));
@@ -126,7 +126,7 @@ fn add_steps(tree: &Tree, run: &Run, flow: &Flow, now: Time, depth: usize, all: 
             StepRun::Single(unit) => unit_detail(step, unit, now),
             StepRun::Items(items) => items_detail(items),
         };
-        all.push(StepLine { depth, id: step.id.to_string(), mark: mark(state.word()), detail });
+        all.push(StepLine { depth, id: step.id.to_string(), mark: state_mark(state.word()), detail });
         if let StepRun::Single(Unit { state: UnitState::Active(_), child: Some(child), .. }) = state
             && let Some((child, flow)) = tree.get(*child).filter(|(child, _)| !child.is_final())
         {
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     fn line(id: usize, word: &'static str) -> StepLine {
-        StepLine { depth: 0, id: id.to_string(), mark: mark(word), detail: String::new() }
+        StepLine { depth: 0, id: id.to_string(), mark: state_mark(word), detail: String::new() }
     }
 
     #[test]
@@ -336,14 +336,14 @@ mod tests {
         let long = StepLine {
             depth: 2,
             id: "a-step-with-a-rather-long-name".to_owned(),
-            mark: mark("waiting"),
+            mark: state_mark("waiting"),
             detail: ": retrying in 1.4s (deferred: the archive is full \u{1b}[2J and \u{6f22}\u{5b57})"
                 .to_owned(),
         };
         for unicode in [true, false] {
             let look = Look { unicode, ..Look::PLAIN };
             for width in 1..120 {
-                let row = long.row((width / 3).min(34), width, look);
+                let row = long.to_row((width / 3).min(34), width, look);
                 assert_eq!(row.columns, text::columns(&row.painted));
                 assert!(
                     row.columns <= width && !row.painted.contains('\u{1b}'),

@@ -93,13 +93,13 @@ impl Watch {
             }
         }
         match self.backlog.signal() {
-            Some(signal) if !self.is_over() => self.interrupted(signal, receiver),
-            Some(_) | None => self.finish(),
+            Some(signal) if !self.is_over() => self.report_interruption(signal, receiver),
+            Some(_) | None => self.report_end(),
         }
     }
 
     /// Returns the time that log offsets count from.
-    fn began(&self) -> Time {
+    fn log_start(&self) -> Time {
         self.began
             .or_else(|| self.tree.root().map(|(run, _)| run.created_at))
             .unwrap_or_else(unstuck_service::service::now)
@@ -127,7 +127,7 @@ impl Watch {
         let mut looked = Instant::now();
         while self.backlog.signal().is_none() && !self.is_over() {
             self.check_store(&mut looked)?;
-            match receiver.recv_timeout(self.show.patience().min(LOOK)) {
+            match receiver.recv_timeout(self.show.time_to_next_frame().min(LOOK)) {
                 Ok(message) => {
                     self.take_message(message)?;
                     self.take_waiting_messages(receiver)?;
@@ -135,7 +135,7 @@ impl Watch {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Err(engine_gone_error()),
             }
-            self.show.tick(&self.tree);
+            self.show.draw_if_due(&self.tree);
         }
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Watch {
                 let text = format!("limit `{name}` has no free slot: held by {}", idle.join(", "));
                 self.show.log(vec![Line::note(
                     unstuck_service::service::now(),
-                    self.began(),
+                    self.log_start(),
                     text,
                     style::ASKS,
                 )]);
@@ -191,7 +191,7 @@ impl Watch {
             Some(trouble) => (trouble.clone(), style::BAD),
             None => ("The store works again. The run continues".to_owned(), style::GOOD),
         };
-        self.show.log(vec![Line::note(unstuck_service::service::now(), self.began(), text, style)]);
+        self.show.log(vec![Line::note(unstuck_service::service::now(), self.log_start(), text, style)]);
         self.trouble = trouble;
     }
 
@@ -218,13 +218,13 @@ impl Watch {
             return Ok(());
         }
         let root = self.tree.root_id();
-        let read = seed::family(self.handle().reader(), &self.service.flows, root);
-        self.tree.replace(read.map_err(engine_failed)?);
+        let read = seed::load_family(self.handle().reader(), &self.service.flows, root);
+        self.tree.replace_runs(read.map_err(engine_failed)?);
         let text = format!(
             "{left_out} events were too many to show; to see all: unstuck history {root}{}",
             self.place.option
         );
-        self.show.log(vec![Line::note(unstuck_service::service::now(), self.began(), text, style::DIM)]);
+        self.show.log(vec![Line::note(unstuck_service::service::now(), self.log_start(), text, style::DIM)]);
         Ok(())
     }
 
@@ -249,7 +249,7 @@ impl Watch {
             Takes::Unknown => {
                 let read = self.handle().reader().run(run);
                 match read.map_err(|error| engine_failed(error.into()))? {
-                    Some(found) if self.tree.is_ours(&found) => self.tree.put(found),
+                    Some(found) if self.tree.is_ours(&found) => self.tree.add_run(found),
                     Some(_) | None => {
                         self.tree.ignore(run);
                         return Ok(());
@@ -261,13 +261,13 @@ impl Watch {
             let read = self.service.flows.get(self.handle().reader(), flow);
             self.tree.add_flow(read.map_err(engine_failed)?);
         }
-        self.show.log(log::event_lines(&self.tree, run, event, self.began()));
+        self.show.log(log::event_lines(&self.tree, run, event, self.log_start()));
         self.tree.drop_ended(run);
         Ok(())
     }
 
     /// Stops the engine and reports how the run ended.
-    fn finish(self) -> CommandResult {
+    fn report_end(self) -> CommandResult {
         let finished = Finished::read(&self.handle(), &self.service, &self.tree)?;
         let mut output = self.show.finish(&self.tree);
         show_unrecorded(&stop_runtime(self.runtime));
@@ -283,9 +283,9 @@ impl Watch {
     }
 
     /// Reports an interruption. The run stays in the store, and its executors' attempts are released.
-    fn interrupted(mut self, signal: Signal, receiver: &Receiver<Message>) -> CommandResult {
+    fn report_interruption(mut self, signal: Signal, receiver: &Receiver<Message>) -> CommandResult {
         let Finished { document, run, .. } = Finished::read(&self.handle(), &self.service, &self.tree)?;
-        let (root, began) = (run.id, self.began());
+        let (root, began) = (run.id, self.log_start());
         let stopped = stop_runtime(self.runtime);
         for message in receiver.try_iter() {
             // Of the last events, those about known runs are enough.

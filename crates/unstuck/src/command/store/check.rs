@@ -42,9 +42,9 @@ impl Arguments {
         let mut shown = Shown::new();
         let report =
             unstuck_sqlite::verify::check(&place.directory, &mut |record| compile(record), &mut |progress| {
-                shown.tell(progress);
+                shown.draw_progress(progress);
             });
-        shown.clear();
+        shown.clear_progress();
         let report = report?;
         let mut stdout = Output::stdout();
         match format {
@@ -123,7 +123,7 @@ impl Shown {
     }
 
     /// Draws the progress, at most every 200 ms.
-    fn tell(&mut self, progress: CheckProgress) {
+    fn draw_progress(&mut self, progress: CheckProgress) {
         let now = Instant::now();
         if !self.stderr.look.live || now < self.next {
             return;
@@ -135,7 +135,7 @@ impl Shown {
         self.stderr.text(&format!("\r\u{1b}[2K{line}"));
     }
 
-    fn clear(&mut self) {
+    fn clear_progress(&mut self) {
         if self.is_shown {
             self.stderr.text("\r\u{1b}[2K");
         }
