@@ -211,7 +211,8 @@ impl From<StoreError> for EngineError {
             | StoreError::Full(_)
             | StoreError::Away(_)
             | StoreError::Broken(_)
-            | StoreError::SessionEnded => EngineError::Store(error),
+            | StoreError::SessionEnded
+            | StoreError::Closed => EngineError::Store(error),
         }
     }
 }

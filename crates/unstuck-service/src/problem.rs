@@ -124,6 +124,10 @@ impl From<EngineError> for ServiceError {
 
 impl From<StoreError> for ServiceError {
     fn from(error: StoreError) -> ServiceError {
+        // Its owner is gone, as an engine is that has stopped: another one is asked, or the store is opened.
+        if error == StoreError::Closed {
+            return ServiceError::Stopped;
+        }
         let problem = Box::new(ProblemDocument::new(type_of(&error), error.to_string()));
         if error.is_transient() { ServiceError::Unavailable(problem) } else { ServiceError::Refused(problem) }
     }
@@ -134,7 +138,7 @@ pub fn type_of(error: &StoreError) -> ProblemType {
     match error {
         StoreError::Conflict(_) => ProblemType::Changed,
         StoreError::Full(_) => ProblemType::StoreFull,
-        StoreError::Away(_) => ProblemType::StoreAway,
+        StoreError::Away(_) | StoreError::Closed => ProblemType::StoreAway,
         StoreError::Damaged(_) | StoreError::Broken(_) | StoreError::SessionEnded => ProblemType::Internal,
     }
 }

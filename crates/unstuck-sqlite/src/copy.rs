@@ -73,9 +73,11 @@ fn no_copy(error: StoreError) -> StoreError {
         StoreError::Damaged(what) | StoreError::Broken(what) => {
             StoreError::Damaged(format!("no copy was made: {what}"))
         }
-        StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) | StoreError::SessionEnded => {
-            error
-        }
+        StoreError::Conflict(_)
+        | StoreError::Full(_)
+        | StoreError::Away(_)
+        | StoreError::SessionEnded
+        | StoreError::Closed => error,
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn at(path: &Path, error: StoreError) -> StoreError {
         StoreError::Away(what) => StoreError::Away(say(what)),
         StoreError::Damaged(what) => StoreError::Damaged(say(what)),
         StoreError::Broken(what) => StoreError::Broken(say(what)),
-        StoreError::SessionEnded => error,
+        StoreError::SessionEnded | StoreError::Closed => error,
     }
 }
 

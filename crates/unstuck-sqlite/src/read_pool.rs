@@ -59,7 +59,7 @@ impl ReadPool {
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let borrowed = self.borrow()?;
-        let Some(connection) = &borrowed.connection else { return Err(closed()) };
+        let Some(connection) = &borrowed.connection else { return Err(StoreError::Closed) };
         let _snapshot = snapshot(connection)?;
         read(connection)
     }
@@ -82,7 +82,7 @@ impl ReadPool {
         let mut connections = self.connections();
         loop {
             if connections.is_closed {
-                return Err(closed());
+                return Err(StoreError::Closed);
             }
             if let Some(connection) = connections.idle.pop() {
                 connections.busy += 1;
@@ -122,8 +122,4 @@ impl Drop for Borrowed<'_> {
         // Whoever closes waits beside those who want to read.
         self.pool.returned.notify_all();
     }
-}
-
-fn closed() -> StoreError {
-    StoreError::Away("it was closed".into())
 }

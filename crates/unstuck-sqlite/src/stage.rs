@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use rustc_hash::FxHashSet;
 use unstuck_core::clock::ClockRecord;
+use unstuck_core::decide::LeaseMove;
 use unstuck_core::downtime::shift_downtimes;
 use unstuck_core::errors::ErrorRecord;
 use unstuck_core::event::{Event, Fact};
@@ -148,13 +149,7 @@ impl SqliteStore {
             self.state.timers.shift(id, shift);
         }
         let mut has_leases = !leases.is_empty();
-        for lease in &leases {
-            self.state.timers.move_lease(id, *lease);
-            if let Some(timer) = self.state.timers.get(id, Some(lease.unit)) {
-                let (step, item) = unit_columns(Some(lease.unit));
-                job.leases.push(MovedLease { run: id, step, item, timer });
-            }
-        }
+        self.move_leases(id, &leases, job);
         let moved = self.moved_leases(&run, &wakeups, replaces_all);
         self.state.set_wakeups(id, &wakeups, replaces_all, &slot, at);
         // The next attempt may be planned for the same time: it must not inherit a sign of life.
@@ -190,8 +185,8 @@ impl SqliteStore {
         }
         let (is_final, seq, has_events) = (run.is_final(), run.seq, last.is_some());
         if let Some(event) = last {
-            let list = wakeups.into_iter().map(StoredWakeup::of).collect();
-            let wakes = StoredWakeups { replaces_all, list, slot: StoredSlot::of(&slot) };
+            let wakeups = wakeups.into_iter().map(StoredWakeup::of).collect();
+            let wakes = StoredWakeups { replaces_all, list: wakeups, slot: StoredSlot::of(&slot) };
             prev = self.append_event(job, id, prev, event, Some(wakes));
         }
         if has_events && !is_final {
@@ -206,6 +201,17 @@ impl SqliteStore {
             } else {
                 self.state.hot.mark_recent(id, seq);
                 self.keep_state(id, seq, job);
+            }
+        }
+    }
+
+    /// Moves the leases of a run in memory, and has their rows written.
+    fn move_leases(&mut self, id: RunId, leases: &[LeaseMove], job: &mut PendingTransaction) {
+        for lease in leases {
+            self.state.timers.move_lease(id, *lease);
+            if let Some(timer) = self.state.timers.get(id, Some(lease.unit)) {
+                let (step, item) = unit_columns(Some(lease.unit));
+                job.leases.push(MovedLease { run: id, step, item, timer });
             }
         }
     }

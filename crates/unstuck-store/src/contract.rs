@@ -481,6 +481,8 @@ pub enum StoreError {
     /// The session was not renewed in time and has ended: others have taken over what its executors had. Nothing was
     /// changed; whoever goes on needs a new session.
     SessionEnded,
+    /// The process that has the store open has closed it: whoever opens it next can be asked.
+    Closed,
 }
 
 impl StoreError {
@@ -488,7 +490,10 @@ impl StoreError {
     pub fn is_transient(&self) -> bool {
         match self {
             StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => true,
-            StoreError::Damaged(_) | StoreError::Broken(_) | StoreError::SessionEnded => false,
+            StoreError::Damaged(_)
+            | StoreError::Broken(_)
+            | StoreError::SessionEnded
+            | StoreError::Closed => false,
         }
     }
 }
@@ -507,6 +512,7 @@ impl fmt::Display for StoreError {
             StoreError::Away(what) => write!(f, "the store cannot be reached: {what}. Nothing was changed"),
             StoreError::Damaged(what) => f.write_str(what),
             StoreError::Broken(what) => write!(f, "the store cannot be used: {what}"),
+            StoreError::Closed => f.write_str("the store was closed. Nothing was changed. Repeat the command"),
             StoreError::SessionEnded => f.write_str(
                 "this server gave no sign of life for so long that others took over its work. Nothing was changed. \
                  Restart it, or ask another server",

@@ -137,9 +137,7 @@ impl<S: Store> Engine<S> {
             let command = Command::Claim { unit: candidate.ready.unit, worker };
             self.decide_claim(batch, done, candidate.ready.run, command)?;
         }
-        for run in admissible {
-            self.decide_admission(batch, run)?;
-        }
+        self.admit_in_order(batch, admissible)?;
         self.deliver_notices(batch, done, notices, plan.wants.notices)?;
         batch.stores_notices |= plan.alone.is_some();
         batch.deliver_all(&mut self.batch_context())?;
@@ -166,7 +164,7 @@ impl<S: Store> Engine<S> {
         for deferred in deferred {
             match deferred {
                 Deferred::Claim(run, command) => self.decide_claim(batch, done, run, command)?,
-                Deferred::Admission(run) => self.decide_admission(batch, run)?,
+                Deferred::Admission(run) => drop(self.decide_admission(batch, run)?),
                 Deferred::Notice(id, notice) => {
                     batch.deliver_stored(&mut self.batch_context(), id, notice)?;
                 }
@@ -211,14 +209,30 @@ impl<S: Store> Engine<S> {
         Ok(())
     }
 
-    /// A run that may have a slot.
-    fn decide_admission(&mut self, batch: &mut Batch, run: RunId) -> Result<(), StoreError> {
-        match batch.decide(&mut self.batch_context(), run, Command::Admit, None) {
-            Err(Undecided::Error(EngineError::Store(error))) => return Err(error),
-            Err(Undecided::Lacking) => drop(batch.defer(Deferred::Admission(run))),
-            Ok(_) | Err(Undecided::Busy | Undecided::Aside | Undecided::Error(_)) => {}
+    /// Admits runs to their slots in the order in which they were found: each was found with room for those before it, and
+    /// versions of a flow may differ in their limits. So behind one that lacks something, all wait for the last round.
+    fn admit_in_order(&mut self, batch: &mut Batch, admissible: Vec<RunId>) -> Result<(), StoreError> {
+        let mut is_decided = true;
+        for run in admissible {
+            if is_decided {
+                is_decided = self.decide_admission(batch, run)?;
+            } else {
+                batch.defer(Deferred::Admission(run));
+            }
         }
         Ok(())
+    }
+
+    /// Admits a run to its slot; false if it lacks something that must be loaded first.
+    fn decide_admission(&mut self, batch: &mut Batch, run: RunId) -> Result<bool, StoreError> {
+        match batch.decide(&mut self.batch_context(), run, Command::Admit, None) {
+            Err(Undecided::Error(EngineError::Store(error))) => Err(error),
+            Err(Undecided::Lacking) => {
+                batch.defer(Deferred::Admission(run));
+                Ok(false)
+            }
+            Ok(_) | Err(Undecided::Busy | Undecided::Aside | Undecided::Error(_)) => Ok(true),
+        }
     }
 
     /// Notices that were stored. When there may be more than these, what is new waits behind them.

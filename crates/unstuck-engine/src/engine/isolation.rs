@@ -155,7 +155,8 @@ impl<S: Store> Engine<S> {
                 error @ (StoreError::Full(_)
                 | StoreError::Away(_)
                 | StoreError::Broken(_)
-                | StoreError::SessionEnded),
+                | StoreError::SessionEnded
+                | StoreError::Closed),
             ) => {
                 return self.store_failed(error, outputs);
             }

@@ -185,7 +185,7 @@ impl<S: Store> Engine<S> {
                 self.retry_at = Some(self.now + STORE_RETRY);
                 self.trouble = Some(error);
             }
-            StoreError::Damaged(_) | StoreError::Broken(_) => {
+            StoreError::Damaged(_) | StoreError::Broken(_) | StoreError::Closed => {
                 self.refuse_all(&error, outputs);
                 self.stopped = Some(error);
             }

@@ -69,7 +69,7 @@ pub(super) fn handed_out(done: &OutstandingBatch) {
 /// The store takes nothing now.
 pub(super) fn store_failed(error: &StoreError, is_known: bool) {
     match error {
-        StoreError::Damaged(_) | StoreError::Broken(_) | StoreError::SessionEnded => {
+        StoreError::Damaged(_) | StoreError::Broken(_) | StoreError::SessionEnded | StoreError::Closed => {
             error!(%error, "the store has failed; the engine stops");
         }
         StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) if is_known => {

@@ -35,6 +35,7 @@ labels!(STORE, of_store_error(StoreError), {
     StoreError::Damaged(_) => "Damaged",
     StoreError::Broken(_) => "Broken",
     StoreError::SessionEnded => "SessionEnded",
+    StoreError::Closed => "Closed",
 });
 
 labels!(FLOWS, of_flow_error(PutFlowError), {
@@ -69,6 +70,7 @@ pub(crate) fn of_a_store() -> Vec<Line> {
         StoreError::Damaged(what()),
         StoreError::Broken(what()),
         StoreError::SessionEnded,
+        StoreError::Closed,
     ];
     let mut lines =
         in_order(STORE, all.iter().map(|error| (of_store_error(error), error.to_string())).collect());

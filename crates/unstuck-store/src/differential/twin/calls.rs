@@ -250,7 +250,7 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.same(A::last_id, B::last_id)
     }
 
-    /// What is durable is the store's to say; see [`Twin::compare`].
+    /// What is durable is the store's to say: `Twin::compare` compares what its readers see.
     fn reader(&mut self) -> Arc<dyn Reader> {
         self.store().reader()
     }

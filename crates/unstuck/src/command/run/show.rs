@@ -40,7 +40,7 @@ impl Show {
         Show::Live(Box::new(live))
     }
 
-    /// Returns how long to wait for the next message before [`Show::tick`] is due.
+    /// Returns how long to wait for the next message before [`Show::draw_if_due`] is due.
     pub(super) fn time_to_next_frame(&self) -> Duration {
         match self {
             Show::Live(live) => live.next_frame.saturating_duration_since(Instant::now()),
