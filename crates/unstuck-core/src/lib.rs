@@ -40,5 +40,6 @@ pub mod replay;
 pub mod session;
 pub mod slot;
 pub mod step_name;
+pub mod thing;
 pub mod time;
 pub mod wakeup;

@@ -128,7 +128,7 @@ impl<'d, 'c> Draft<'d, 'c> {
                 None
             };
             let of_run = bulk::run_outcome(run, &fact);
-            self.decision.outcomes.extend(of_unit.into_iter().chain(of_run));
+            self.decision.notices.extend(of_unit.into_iter().chain(of_run));
         }
         match (&mut self.run, &fact) {
             (DraftRun::New(run), Fact::Started(started)) => {
@@ -195,7 +195,7 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     pub(crate) fn notify(&mut self, to: RunId, body: NoticeBody) {
-        self.decision.notices.push(Notice { to, body });
+        self.decision.notices.push(Notice { to: to.into(), body });
     }
 
     pub(crate) fn interrupt(&mut self, unit: UnitRef, attempt: u32, worker: &Worker, why: impl Into<String>) {
@@ -283,7 +283,7 @@ impl<'d, 'c> Draft<'d, 'c> {
                 && let Some(parent) = run.origin.parent()
             {
                 let body = notice_to_parent(run, after);
-                self.decision.notices.push(Notice { to: parent, body });
+                self.decision.notices.push(Notice { to: parent.into(), body });
             }
         }
         let new = match self.run {

@@ -103,14 +103,14 @@ fn last_error<'d>(draft: &'d Draft<'_, '_>, unit: UnitRef) -> Option<ErrorToMatc
 }
 
 /// Schedules a resume by this policy: its delay after the attempt has stopped, and no sooner than `earliest` where that
-/// is over.
+/// is over. Gives when.
 pub(crate) fn schedule_resume_by(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
     policy: &Policy,
     stopped: Time,
     earliest: Time,
-) {
+) -> Time {
     let rounds = rounds_of(draft.unit(unit));
     let delay: Millis = policy.delay(rounds, draft.context.random);
     let delay = delay.max(draft.step(unit).limits.minimum_delay);
@@ -118,4 +118,5 @@ pub(crate) fn schedule_resume_by(
     let due = if planned <= draft.now() { earliest.max(draft.now()) } else { planned };
     let fact = UnitFact::Scheduled { due, delay, policy: policy.to_ref(), rounds, max: policy.max_attempts };
     draft.emit_unit(unit, fact);
+    due
 }
