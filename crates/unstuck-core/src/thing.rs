@@ -116,6 +116,27 @@ impl Thing {
             ThingBody::Bulk(bulk) => bulk.due(),
         }
     }
+
+    /// Whether nothing can happen to it any more.
+    pub fn is_over(&self) -> bool {
+        match &self.body {
+            ThingBody::Bulk(bulk) => bulk.is_settled(),
+        }
+    }
+
+    /// The bulk action, where it is one.
+    pub fn bulk(&self) -> Option<&Bulk> {
+        match &self.body {
+            ThingBody::Bulk(bulk) => Some(bulk),
+        }
+    }
+
+    /// Likewise, to decide about it.
+    pub fn bulk_mut(&mut self) -> Option<&mut Bulk> {
+        match &mut self.body {
+            ThingBody::Bulk(bulk) => Some(bulk),
+        }
+    }
 }
 
 /// How often a notice in the outbox could not be delivered, and when it is tried next.

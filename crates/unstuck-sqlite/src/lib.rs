@@ -23,6 +23,7 @@ mod payload_owner;
 mod pending_transaction;
 mod read_only;
 mod recent_ids;
+mod recent_results;
 mod reserve;
 mod row_kind;
 mod schema;

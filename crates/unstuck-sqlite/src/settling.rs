@@ -65,6 +65,7 @@ impl SqliteStore {
         self.must_start_over = false;
         self.leaving.clear();
         self.locked.clear();
+        self.locked_things.clear();
         self.in_transaction = false;
         if self.broken.is_none() {
             match open::load(&self.reader) {
@@ -113,5 +114,6 @@ impl SqliteStore {
         }
         self.state.payloads.trim(self.durable, self.options.payload_bytes);
         self.state.keys.trim(self.durable);
+        self.state.results.trim(self.durable);
     }
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use rustc_hash::FxHashSet;
+use unstuck_core::bulk::{BulkRef, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::downtime::correct_clock;
 use unstuck_core::errors::ErrorRecord;
@@ -10,10 +11,11 @@ use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::model::run::{Run, Slot};
 use unstuck_core::model::unit::{AttemptPhase, UnitRef, UnitState};
+use unstuck_core::thing::Thing;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Wakeup;
 use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
-use unstuck_store::invariants::{NOT_YET, check_bulks, check_errors, check_events, check_logs};
+use unstuck_store::invariants::{NOT_YET, check_errors, check_events, check_logs, check_results};
 use unstuck_store::tally::hits_of;
 
 use crate::hot_runs::Residency;
@@ -31,7 +33,8 @@ impl SqliteStore {
     pub(crate) fn check_stage(&self, stage: &Stage) -> Result<(), StoreError> {
         check_errors(stage)?;
         check_logs(stage)?;
-        check_bulks(stage, |bulk| bulk::total(&self.reader, bulk))?;
+        check_results(stage, |bulk| bulk::total(&self.reader, bulk))?;
+        self.state.things.check(&stage.things, &self.locked_things)?;
         let mut returned = 0;
         let mut keys = FxHashSet::default();
         let mut seen = FxHashSet::default();
@@ -199,6 +202,21 @@ impl SqliteStore {
                 self.state.hot.mark_recent(id, seq);
             }
         }
+    }
+
+    /// Makes the changes of what is no run visible, and frees what was locked.
+    pub(crate) fn apply_things(
+        &mut self,
+        things: Vec<Thing>,
+        results: Vec<(BulkRef, TargetResult)>,
+        job: &mut PendingTransaction,
+    ) {
+        self.state.things.unlock(&std::mem::take(&mut self.locked_things));
+        things.iter().for_each(|thing| self.state.things.put(thing.clone()));
+        for (target, result) in &results {
+            self.state.results.put(*target, result.clone(), job.stage);
+        }
+        (job.things, job.results) = (things, results);
     }
 
     /// The clock was set. Downtimes are told by the clock as it is now; and who looks at the lock file is not to find a

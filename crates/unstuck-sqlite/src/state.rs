@@ -15,11 +15,13 @@ use unstuck_store::flows::Flows;
 use unstuck_store::notices::Notices;
 use unstuck_store::ready::ReadyQueues;
 use unstuck_store::slots::Slots;
+use unstuck_store::things::Things;
 use unstuck_store::timers::Timers;
 
 use crate::error::broken;
 use crate::hot_runs::HotRuns;
 use crate::recent_ids::{RecentKeys, RecentPayloads};
+use crate::recent_results::RecentResults;
 
 /// All that is in memory and follows from what is durable.
 #[derive(Debug, Default)]
@@ -29,6 +31,8 @@ pub(crate) struct StoreState {
     pub(crate) timers: Timers,
     pub(crate) slots: Slots,
     pub(crate) notices: Notices,
+    pub(crate) things: Things,
+    pub(crate) results: RecentResults,
     pub(crate) flows: Flows,
     /// The oldest first.
     pub(crate) policies: Vec<Policy>,
@@ -68,6 +72,12 @@ impl StoreState {
             }
         }
         self.slots.set(run, slot, at);
+    }
+
+    /// When the next timer, thing or postponed notice is due.
+    pub(crate) fn next_due(&mut self) -> Option<Time> {
+        let dues = [self.timers.next_due(), self.things.next_due(), self.notices.next_due()];
+        dues.into_iter().flatten().min()
     }
 
     /// Nothing of this run is offered.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use rusqlite::Connection;
-use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::bulk::{Bulk, BulkRef, ResultKind, Target, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::decide::Withheld;
@@ -20,12 +20,13 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
     AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
-    Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
-    PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
-    Versions,
+    Interrupt, Locked, LockedThing, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit,
+    PolicyChange, PolicyHits, PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId,
+    Store, StoreError, Versions,
 };
 use unstuck_store::invariants::{RunPosition, check_version};
 
@@ -66,6 +67,7 @@ pub struct SqliteStore {
     pub(crate) settled: Vec<Settled>,
     pub(crate) in_transaction: bool,
     pub(crate) locked: Vec<RunId>,
+    pub(crate) locked_things: Vec<ThingRef>,
     pub(crate) last_stage: u64,
     /// The last stage that is in the file.
     pub(crate) durable: u64,
@@ -129,6 +131,7 @@ impl SqliteStore {
             settled: Vec::new(),
             in_transaction: false,
             locked: Vec::new(),
+            locked_things: Vec::new(),
             last_stage: 0,
             durable: 0,
             leaving: VecDeque::new(),
@@ -308,7 +311,42 @@ impl Store for SqliteStore {
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.check_usable()?;
+        Ok(self.state.notices.all(limit))
+    }
+
+    fn due_notices(&mut self, now: Time, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        self.check_usable()?;
+        self.state.notices.bring_back(now);
         Ok(self.state.notices.first(limit))
+    }
+
+    fn postponed_receivers(&mut self) -> Result<Vec<ThingRef>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.notices.postponed())
+    }
+
+    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<ThingRef>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.things.due(now, limit))
+    }
+
+    fn lock_things(&mut self, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError> {
+        self.check_in_transaction()?;
+        self.state.things.lock(things, &mut self.locked_things)
+    }
+
+    fn things(&mut self) -> Result<Vec<Thing>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.things.all())
+    }
+
+    fn target_results(&mut self, bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError> {
+        self.check_usable()?;
+        let result = |place: &u64| {
+            let target = BulkRef { bulk, place: *place };
+            self.state.results.get(target).cloned().map_or_else(|| bulk::result(&self.reader, target), Ok)
+        };
+        places.iter().map(result).collect()
     }
 
     fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError> {
@@ -343,7 +381,7 @@ impl Store for SqliteStore {
         self.in_transaction = false;
         self.record_errors(stage.errors, &mut job);
         job.errors.examined = stage.backfilled;
-        job.bulks = stage.bulks;
+        self.apply_things(stage.things, stage.results, &mut job);
         job.logs = stage.logs;
         for change in stage.runs {
             self.apply_run_change(change, stage.at, &mut job);
@@ -363,6 +401,10 @@ impl Store for SqliteStore {
             self.state.notices.remove(*id);
         }
         job.delivered = stage.delivered;
+        for id in stage.postponed {
+            let delivery = self.state.notices.postpone(id, stage.at);
+            job.postponed.extend(delivery.map(|delivery| (id, delivery)));
+        }
         for id in stage.forgotten {
             let head = self.state.hot.get(id).map_or(0, |hot| hot.head);
             self.state.forget(id);
@@ -408,6 +450,7 @@ impl Store for SqliteStore {
             return;
         }
         self.state.ready.put_back();
+        self.state.things.unlock(&std::mem::take(&mut self.locked_things));
         let out: Vec<RunId> = std::mem::take(&mut self.locked)
             .into_iter()
             .filter(|id| self.state.hot.get(*id).is_some_and(|hot| matches!(hot.run, Residency::Out(_))))
@@ -517,7 +560,7 @@ impl Store for SqliteStore {
 
     fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.timers.next_due())
+        Ok(self.state.next_due())
     }
 
     fn last_time(&mut self) -> Result<Option<Time>, StoreError> {
@@ -681,6 +724,7 @@ impl Store for SqliteStore {
         let written = bulk::put(&mut self.reader, &self.claim, &bulk, last_id);
         self.check_written(written)?;
         self.state.last_id = last_id;
+        self.state.things.put(Thing::of_bulk(bulk));
         Ok(())
     }
 

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::bulk::{Bulk, BulkRef, ResultKind, Target, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::decide::{LeaseMove, Withheld};
@@ -32,11 +32,12 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::slot::SlotClaim;
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::{ReadyAttempt, Wakeup};
 
 pub use crate::logs::RunLogs;
-pub use changes::{AuditId, BulkChange, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
+pub use changes::{AuditId, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
 pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenErrorFilter};
 pub use filter::RunFilter;
 
@@ -95,8 +96,29 @@ pub trait Store {
         limit: usize,
     ) -> Result<Vec<Due>, StoreError>;
 
-    /// Undelivered notices, oldest first, at most `limit`. They stay until a stage says that they are delivered.
+    /// Undelivered notices, oldest first, at most `limit`, for reading.
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+
+    /// Undelivered notices that are to be tried at `now`, oldest first, at most `limit`. They stay until a stage says that they
+    /// are delivered, or postponed: then whatever is for the same receiver waits until its first one is tried again, and
+    /// holds up nobody else.
+    fn due_notices(&mut self, now: Time, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+
+    /// The receivers for whom notices were postponed and are not to be tried yet: what is new for them waits behind those.
+    fn postponed_receivers(&mut self) -> Result<Vec<ThingRef>, StoreError>;
+
+    /// Things that are no runs and are due at `now`, in order of time, at most `limit`. One that somebody has is among them.
+    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<ThingRef>, StoreError>;
+
+    /// Locks these things that are no runs, each at most once per transaction, as [`Store::lock`] does runs. They are free
+    /// again when the transaction ends, and need not come back.
+    fn lock_things(&mut self, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError>;
+
+    /// Every thing that is no run and that something can still happen to, as the last stage leaves it.
+    fn things(&mut self) -> Result<Vec<Thing>, StoreError>;
+
+    /// What became of these targets of a bulk action, as the last stage leaves them: in a transaction or outside of one.
+    fn target_results(&mut self, bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError>;
 
     /// Whether a notice is on its way to one of these runs, or begins a child of one. Those to a run that is set aside are on
     /// their way to nobody.
@@ -163,7 +185,7 @@ pub trait Store {
     /// When any server was last known to take answers: the last stage, or later; `None` for an empty store.
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError>;
 
-    /// When the next thing is due.
+    /// When the next timer, thing or postponed notice is due.
     fn next_due(&mut self) -> Result<Option<Time>, StoreError>;
 
     /// The time of the last stage, by the clock as it was then; `None` for an empty store.
@@ -264,7 +286,8 @@ pub trait Store {
     /// [`Store::put_bulk`]; without that they are gone when this session has ended. Outside of a transaction.
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
 
-    /// Keeps a bulk action whose targets were put before, all of it durable on return. Outside of a transaction.
+    /// Keeps a bulk action whose targets were put before, all of it durable on return: a thing from then on, in its first
+    /// version. Outside of a transaction.
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError>;
 
     /// A bulk action.
@@ -315,6 +338,17 @@ pub enum Locked {
     Busy,
 }
 
+/// What locking a thing gives that is no run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LockedThing {
+    /// The thing; nobody else changes it until the transaction ends.
+    Here(Thing),
+    /// There is no such thing, or nothing can happen to it any more.
+    Absent,
+    /// Somebody else has it: come back later.
+    Busy,
+}
+
 /// An attempt for one of the offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
@@ -352,10 +386,12 @@ pub struct Stage {
     pub runs: Vec<RunChange>,
     /// The runs that were locked and are as they were.
     pub unchanged: Vec<Run>,
-    /// Notices that could not be delivered in the same batch, in order.
+    /// Notices to things that could not be delivered in the same batch, in order.
     pub notices: Vec<Notice>,
     /// Stored notices that were delivered. One that was delivered before is passed over.
     pub delivered: Vec<NoticeId>,
+    /// Stored notices whose receivers could not take them: each is tried again, after a wait that grows with its tries.
+    pub postponed: Vec<NoticeId>,
     /// The highest id that was given out.
     pub last_id: u64,
     /// Runs that were locked and are removed for good: final ones, together with their children and handlers. Their
@@ -371,8 +407,10 @@ pub struct Stage {
     pub logs: Vec<LogRecord>,
     /// Runs whose open errors are known from now on.
     pub backfilled: Vec<RunId>,
-    /// Bulk actions that have gone on, each once.
-    pub bulks: Vec<BulkChange>,
+    /// Things that were locked and have changed, each once, in the version after the one that was given.
+    pub things: Vec<Thing>,
+    /// What became of targets of these, in order: of two results of one target, the later one holds.
+    pub results: Vec<(BulkRef, TargetResult)>,
     /// Executors of other sessions that have lost an attempt. One whose session has ended is not told.
     pub interrupts: Vec<Interrupt>,
 }

@@ -62,6 +62,11 @@ macro_rules! delegate_store {
             release_withheld(limit: usize) -> usize;
             timers(after: Option<(Time, RunId, Option<UnitRef>)>, limit: usize) -> Result<Vec<Due>, StoreError>;
             notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+            due_notices(now: Time, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+            postponed_receivers() -> Result<Vec<ThingRef>, StoreError>;
+            due_things(now: Time, limit: usize) -> Result<Vec<ThingRef>, StoreError>;
+            things() -> Result<Vec<Thing>, StoreError>;
+            target_results(bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError>;
             has_notices_about(runs: &[RunId]) -> Result<bool, StoreError>;
             set_aside(run: RunId, aside: SetAside) -> ();
             release(run: RunId) -> ();
@@ -108,6 +113,7 @@ macro_rules! delegate_store {
             bulks(open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError>;
             targets(bulk: BulkId, only: Option<ResultKind>, from: u64, limit: usize)
                 -> Result<Vec<Target>, StoreError>;
+            lock_things(things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError>;
             next_targets(bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
         }
     };
@@ -130,7 +136,7 @@ macro_rules! delegate_store {
 pub mod names {
     pub use std::collections::BTreeMap;
     pub use std::sync::Arc;
-    pub use unstuck_core::bulk::{Bulk, ResultKind, Target};
+    pub use unstuck_core::bulk::{Bulk, ResultKind, Target, TargetResult};
     pub use unstuck_core::clock::ClockRecord;
     pub use unstuck_core::command::Notice;
     pub use unstuck_core::decide::Withheld;
@@ -143,12 +149,13 @@ pub mod names {
     pub use unstuck_core::model::unit::UnitRef;
     pub use unstuck_core::offer::Offer;
     pub use unstuck_core::policy::{Policy, PolicySwitch};
+    pub use unstuck_core::thing::{Thing, ThingRef};
     pub use unstuck_core::time::Time;
 
     pub use crate::contract::{
         AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
-        Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange,
-        PolicyHits, PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store,
-        StoreError, Versions,
+        Interrupt, Locked, LockedThing, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit,
+        PolicyChange, PolicyHits, PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage,
+        StageId, Store, StoreError, Versions,
     };
 }

@@ -12,7 +12,7 @@ mod state;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::bulk::{Bulk, ResultKind, Target, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::decide::Withheld;
@@ -25,13 +25,14 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 
 use crate::contract::{
     AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
-    Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
-    PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
-    Versions,
+    Interrupt, Locked, LockedThing, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit,
+    PolicyChange, PolicyHits, PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId,
+    Store, StoreError, Versions,
 };
 use crate::invariants::check_version;
 use crate::memory::deferred::Deferred;
@@ -90,6 +91,7 @@ struct HandleState {
     transaction: Transaction,
     settled: Vec<Settled>,
     locked: Vec<RunId>,
+    locked_things: Vec<ThingRef>,
     session: Option<u64>,
     aside: BTreeMap<RunId, SetAside>,
     withheld: WithheldTimers,
@@ -314,7 +316,38 @@ impl Store for MemoryStore {
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.check_usable()?;
+        Ok(self.state.notices.all(limit))
+    }
+
+    fn due_notices(&mut self, now: Time, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        self.check_usable()?;
+        self.state.notices.bring_back(now);
         Ok(self.state.notices.first(limit))
+    }
+
+    fn postponed_receivers(&mut self) -> Result<Vec<ThingRef>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.notices.postponed())
+    }
+
+    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<ThingRef>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.things.due(now, limit))
+    }
+
+    fn lock_things(&mut self, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError> {
+        self.check_in_transaction()?;
+        self.state.lock_things(things)
+    }
+
+    fn things(&mut self) -> Result<Vec<Thing>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.things.all())
+    }
+
+    fn target_results(&mut self, bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.bulks.results(bulk, places))
     }
 
     fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError> {
@@ -451,7 +484,7 @@ impl Store for MemoryStore {
 
     fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.timers.next_due())
+        Ok(self.state.next_due())
     }
 
     fn last_time(&mut self) -> Result<Option<Time>, StoreError> {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use unstuck_core::bulk::{Bulk, Target};
 use unstuck_core::id::{BulkId, RunId};
+use unstuck_core::thing::{Thing, ThingRef};
 
 use crate::contract::{Settled, Stage, StageId, StoreError};
 use crate::flows::Flows;
@@ -69,6 +70,7 @@ impl MemoryStore {
         }
         for other in self.others.values_mut() {
             other.locked.clear();
+            other.locked_things.clear();
             if other.transaction != Transaction::None {
                 other.transaction = Transaction::Void(error.clone());
             }
@@ -87,6 +89,7 @@ impl MemoryStore {
         }
         let broken = self.state.take_back().err();
         self.state.ready.forget_turns();
+        self.state.things.unlock_all();
         MemoryStore {
             last_stage: self.last_stage,
             last_notice: self.last_notice,
@@ -153,6 +156,8 @@ impl MemoryState {
         let unchanged = stage.unchanged.iter().map(|run| run.id);
         let runs: Vec<RunId> = changed.chain(unchanged).chain(stage.forgotten.iter().copied()).collect();
         self.lock(&runs)?;
+        let things: Vec<ThingRef> = stage.things.iter().map(Thing::address).collect();
+        self.lock_things(&things)?;
         self.stage(stage, last_notice)
     }
 }

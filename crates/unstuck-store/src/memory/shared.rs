@@ -87,6 +87,7 @@ impl MemoryStore {
         std::mem::swap(&mut self.transaction, &mut next.transaction);
         std::mem::swap(&mut self.settled, &mut next.settled);
         std::mem::swap(&mut self.state.locked, &mut next.locked);
+        std::mem::swap(&mut self.state.locked_things, &mut next.locked_things);
         std::mem::swap(&mut self.session, &mut next.session);
         self.aside.keys().for_each(|run| self.state.release(*run));
         std::mem::swap(&mut self.aside, &mut next.aside);
@@ -104,6 +105,7 @@ impl HandleState {
             transaction: Transaction::None,
             settled: Vec::new(),
             locked: Vec::new(),
+            locked_things: Vec::new(),
             session: None,
             aside: BTreeMap::new(),
             withheld: WithheldTimers::default(),

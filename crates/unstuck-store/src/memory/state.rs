@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use unstuck_core::bulk::Bulk;
+use unstuck_core::bulk::{Bulk, BulkRef, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::downtime::{Downtime, correct_clock, record_downtime};
 use unstuck_core::event::{Event, Fact};
@@ -15,9 +15,10 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::slot::SlotClaim;
+use unstuck_core::thing::{Thing, ThingBody, ThingRef};
 use unstuck_core::time::Time;
 
-use crate::contract::{Locked, NoticeId, RunChange, RunFilter, RunLogs, Stage, StoreError};
+use crate::contract::{Locked, LockedThing, NoticeId, RunChange, RunFilter, RunLogs, Stage, StoreError};
 use crate::flows::Flows;
 use crate::invariants::{NOT_YET, RunPosition, check_errors, check_events, check_logs};
 use crate::memory::bulks::Bulks;
@@ -27,6 +28,7 @@ use crate::memory::policies::Policies;
 use crate::notices::Notices;
 use crate::ready::ReadyQueues;
 use crate::slots::Slots;
+use crate::things::Things;
 use crate::timers::Timers;
 
 /// All that a store keeps. Ids are ours and grow, so their hash need not withstand anybody; keys are the users', and
@@ -49,12 +51,15 @@ pub(super) struct MemoryState {
     pub(super) logs: FxHashMap<RunId, RunLogs>,
     pub(super) policies: Policies,
     pub(super) bulks: Bulks,
+    pub(super) things: Things,
     pub(super) last_time: Option<Time>,
     pub(super) last_id: u64,
     pub(super) downtimes: Vec<Downtime>,
     pub(super) clock: ClockRecord,
     /// The runs that this transaction has taken out.
     pub(super) locked: Vec<RunId>,
+    /// What is no run and this transaction has locked.
+    pub(super) locked_things: Vec<ThingRef>,
 }
 
 /// One run.
@@ -100,11 +105,13 @@ impl MemoryState {
             logs: FxHashMap::default(),
             policies: Policies::default(),
             bulks: Bulks::default(),
+            things: Things::default(),
             last_time: None,
             last_id: 0,
             downtimes: Vec::new(),
             clock: ClockRecord::default(),
             locked: Vec::new(),
+            locked_things: Vec::new(),
         }
     }
 
@@ -139,6 +146,7 @@ impl MemoryState {
             return Err(error);
         }
         self.locked.clear();
+        self.unlock_things();
         self.errors.record(stage.errors);
         self.errors.examined(&stage.backfilled);
         for change in stage.runs {
@@ -171,9 +179,10 @@ impl MemoryState {
         for id in stage.delivered {
             self.notices.remove(id);
         }
-        for change in stage.bulks {
-            self.bulks.change(change);
+        for id in stage.postponed {
+            self.notices.postpone(id, stage.at);
         }
+        self.change_things(stage.things, stage.results);
         self.last_time = Some(stage.at);
         self.last_id = self.last_id.max(stage.last_id);
         self.ready.put_back();
@@ -194,6 +203,7 @@ impl MemoryState {
     /// Ends the transaction: whatever is out is made again from its history.
     pub(super) fn take_back(&mut self) -> Result<(), StoreError> {
         self.ready.put_back();
+        self.unlock_things();
         for id in std::mem::take(&mut self.locked) {
             let Some(kept) = self.runs.get_mut(&id) else { continue };
             if matches!(kept.run, Residency::Here(_)) {
@@ -210,10 +220,35 @@ impl MemoryState {
     }
 
     pub(super) fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
-        let id = bulk.id;
-        self.bulks.put(bulk)?;
-        self.last_id = self.last_id.max(id.0);
+        self.bulks.put(bulk.clone())?;
+        self.last_id = self.last_id.max(bulk.id.0);
+        self.things.put(Thing::of_bulk(bulk));
         Ok(())
+    }
+
+    pub(super) fn lock_things(&mut self, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError> {
+        self.things.lock(things, &mut self.locked_things)
+    }
+
+    fn unlock_things(&mut self) {
+        self.things.unlock(&std::mem::take(&mut self.locked_things));
+    }
+
+    fn change_things(&mut self, things: Vec<Thing>, results: Vec<(BulkRef, TargetResult)>) {
+        for thing in things {
+            let ThingBody::Bulk(bulk) = &thing.body;
+            self.bulks.change((**bulk).clone());
+            self.things.put(thing);
+        }
+        for (target, result) in results {
+            self.bulks.put_result(target, result);
+        }
+    }
+
+    /// When the next timer, thing or postponed notice is due.
+    pub(super) fn next_due(&mut self) -> Option<Time> {
+        let dues = [self.timers.next_due(), self.things.next_due(), self.notices.next_due()];
+        dues.into_iter().flatten().min()
     }
 
     pub(super) fn run_of_key(&self, flow: &str, key: &str) -> Option<RunId> {
@@ -268,6 +303,7 @@ impl MemoryState {
         check_errors(stage)?;
         check_logs(stage)?;
         self.bulks.check(stage)?;
+        self.things.check(&stage.things, &self.locked_things)?;
         let mut returned = 0;
         for change in &mut stage.runs {
             returned += usize::from(self.check_run(change, undo)?);

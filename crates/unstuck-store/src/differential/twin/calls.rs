@@ -16,15 +16,16 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Policy, PolicySwitch};
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 
 use super::{Logged, Twin, assert_same, died};
 use crate::conformance::TestStore;
 use crate::contract::{
     AuditId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
-    Interrupt, Locked, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
-    PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
-    Versions,
+    Interrupt, Locked, LockedThing, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit,
+    PolicyChange, PolicyHits, PutFlowError, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId,
+    Store, StoreError, Versions,
 };
 
 impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
@@ -79,11 +80,41 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
-        let strip =
-            |all: Vec<(NoticeId, Notice)>| all.into_iter().map(|(_, notice)| notice).collect::<Vec<_>>();
-        let found =
-            self.ask(|oracle| oracle.notices(limit).map(strip), |store| store.notices(limit).map(strip))?;
-        Ok(self.names.names.keys().copied().zip(found).collect())
+        let mut ids = Vec::new();
+        let found = self.ask(
+            |oracle| oracle.notices(limit).map(|all| split_ids(all, &mut ids)),
+            |store| store.notices(limit).map(|all| split_ids(all, &mut Vec::new())),
+        )?;
+        Ok(self.names.of_oracle(&ids).into_iter().zip(found).collect())
+    }
+
+    fn due_notices(&mut self, now: Time, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        let mut ids = Vec::new();
+        let found = self.ask(
+            |oracle| oracle.due_notices(now, limit).map(|all| split_ids(all, &mut ids)),
+            |store| store.due_notices(now, limit).map(|all| split_ids(all, &mut Vec::new())),
+        )?;
+        Ok(self.names.of_oracle(&ids).into_iter().zip(found).collect())
+    }
+
+    fn postponed_receivers(&mut self) -> Result<Vec<ThingRef>, StoreError> {
+        self.ask(Store::postponed_receivers, Store::postponed_receivers)
+    }
+
+    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<ThingRef>, StoreError> {
+        self.ask(|oracle| oracle.due_things(now, limit), |store| store.due_things(now, limit))
+    }
+
+    fn lock_things(&mut self, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError> {
+        self.ask(|oracle| oracle.lock_things(things), |store| store.lock_things(things))
+    }
+
+    fn things(&mut self) -> Result<Vec<Thing>, StoreError> {
+        self.ask(Store::things, Store::things)
+    }
+
+    fn target_results(&mut self, bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError> {
+        self.ask(|oracle| oracle.target_results(bulk, places), |store| store.target_results(bulk, places))
     }
 
     /// Only for runs that no notice is on its way to: the twin finds notices by their places.
@@ -118,6 +149,8 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         let (mut theirs, mut ours) = (stage.clone(), stage.clone());
         theirs.delivered = self.names.translate(&stage.delivered, |(oracle, _)| oracle);
         ours.delivered = self.names.translate(&stage.delivered, |(_, store)| store);
+        theirs.postponed = self.names.translate(&stage.postponed, |(oracle, _)| oracle);
+        ours.postponed = self.names.translate(&stage.postponed, |(_, store)| store);
         let mut id = None;
         let result = self.both(
             |oracle| oracle.stage(theirs).map(|_| ()),
@@ -433,4 +466,11 @@ fn without_results(mut targets: Vec<Target>) -> Vec<Target> {
         target.result = TargetResult::Pending;
     }
     targets
+}
+
+/// The notices alone; what they are called is noted.
+fn split_ids(all: Vec<(NoticeId, Notice)>, ids: &mut Vec<NoticeId>) -> Vec<Notice> {
+    let (names, notices): (Vec<NoticeId>, Vec<Notice>) = all.into_iter().unzip();
+    *ids = names;
+    notices
 }
