@@ -1,11 +1,13 @@
 //! One batch: commands are decided on the runs they touch, and what comes of it becomes one transaction.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+mod things;
+
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use unstuck_core::bulk::{BulkOutcome, BulkRef};
+use unstuck_core::bulk::BulkRef;
 use unstuck_core::command::{Command, Notice, NoticeBody};
 use unstuck_core::decide::{
     Answer, Context, Decision, Effect, LeaseMove, Touched, Withheld, check_forget, decide_boxed,
@@ -15,7 +17,7 @@ use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, open_errors};
 use unstuck_core::event::Event;
 use unstuck_core::home::Homes;
-use unstuck_core::id::{BulkId, FlowId, Ids, PayloadId, RunId};
+use unstuck_core::id::{FlowId, Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
@@ -29,10 +31,12 @@ use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::slot::slot_claim;
+use unstuck_core::thing::ThingRef;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::{wakeup, wakeups};
-use unstuck_store::contract::{BulkChange, Locked, NoticeId, RunChange, Stage, Store, StoreError};
+use unstuck_store::contract::{Locked, NoticeId, RunChange, Stage, Store, StoreError};
 
+use self::things::BatchThings;
 use crate::engine::set_aside::SetAsideRun;
 use crate::flows::{Flows, outline};
 use crate::request::EngineError;
@@ -74,16 +78,18 @@ pub(crate) struct Batch {
     /// New notices are stored rather than delivered: older ones may wait, or each thing is decided alone.
     pub(crate) stores_notices: bool,
     delivered: Vec<NoticeId>,
+    /// Stored notices whose receivers somebody else has, the first of each.
+    postponed: Vec<(NoticeId, ThingRef)>,
+    /// Receivers for whom older notices wait until they are tried again: new ones wait behind them.
+    pub(crate) waiting_receivers: Vec<ThingRef>,
     /// Runs that are removed.
     forgotten: Vec<RunId>,
     /// What went wrong, in order.
     errors: Vec<ErrorRecord>,
     /// What attempts have printed, in order.
     logs: Vec<LogRecord>,
-    /// Bulk actions that have gone on, or were changed.
-    pub(crate) bulks: BTreeMap<BulkId, BulkChange>,
-    /// What bulk actions have been waiting for, until they are told.
-    pub(crate) outcomes: Vec<BulkOutcome>,
+    /// What is no run.
+    things: BatchThings,
     /// Starts of this batch by flow and key, which the store does not know yet.
     keys: HashMap<(Arc<str>, Arc<str>), RunId>,
     /// Runs that were set aside, and about which something was decided or is to be.
@@ -166,9 +172,9 @@ impl Batch {
         Ok(())
     }
 
-    /// Whether somebody else has a run that this batch had something to do with.
+    /// Whether somebody else has a run or another thing that this batch had something to do with.
     pub(crate) fn has_busy_runs(&self) -> bool {
-        !self.busy.is_empty()
+        !self.busy.is_empty() || self.things.has_busy()
     }
 
     /// The run that has this key, in the store or in this batch.
@@ -268,7 +274,8 @@ impl Batch {
         self.lock(tools, ids.clone())?;
         // What is on its way to one of them, or begins a child of one, comes first. They are locked: nothing new comes.
         let is_about = |notice: &Notice| {
-            ids.contains(&notice.to) || notice.begins_child_of().is_some_and(|run| ids.contains(&run))
+            notice.to.run().is_some_and(|run| ids.contains(&run))
+                || notice.begins_child_of().is_some_and(|run| ids.contains(&run))
         };
         if self.deliveries.iter().any(is_about) || tools.store.has_notices_about(&ids)? {
             return Err(Undecided::Busy);
@@ -349,7 +356,6 @@ impl Batch {
         }
         self.errors.extend(decision.errors);
         self.logs.extend(decision.log.map(|log| *log));
-        self.outcomes.extend(decision.outcomes);
         self.deliveries.extend(decision.notices);
         self.effects.extend(decision.effects);
         decision.answer
@@ -362,16 +368,20 @@ impl Batch {
         id: NoticeId,
         notice: Notice,
     ) -> Result<(), StoreError> {
-        if self.deliver(tools, notice)? {
+        let to = notice.to;
+        let waits = self.postponed.iter().any(|(_, earlier)| *earlier == to);
+        if !waits && self.deliver(tools, notice)? {
             self.delivered.push(id);
+        } else if !waits && !to.run().is_some_and(|run| tools.aside.contains_key(&run)) {
+            self.postponed.push((id, to));
         }
         Ok(())
     }
 
     /// A stored notice that begins a child cannot be delivered: the parent is told why.
     pub(crate) fn refuse_stored(&mut self, id: NoticeId, notice: &Notice, why: &str) {
-        if let NoticeBody::StartChild(child) = &notice.body {
-            self.deliveries.extend(notice_of_refused_child(notice.to, child, why));
+        if let (NoticeBody::StartChild(child), Some(to)) = (&notice.body, notice.to.run()) {
+            self.deliveries.extend(notice_of_refused_child(to, child, why));
         }
         self.delivered.push(id);
     }
@@ -384,7 +394,8 @@ impl Batch {
         let mut kept = VecDeque::new();
         for _ in 0..MAX_DELIVERIES {
             let Some(notice) = self.deliveries.pop_front() else { break };
-            if kept.iter().any(|earlier: &Notice| earlier.to == notice.to)
+            if self.waiting_receivers.contains(&notice.to)
+                || kept.iter().any(|earlier: &Notice| earlier.to == notice.to)
                 || !self.deliver(tools, notice.clone())?
             {
                 kept.push_back(notice);
@@ -395,10 +406,14 @@ impl Batch {
         Ok(())
     }
 
-    /// Delivers one notice; false if its run is busy or set aside, or its flow cannot be used: then it waits. What cannot
+    /// Delivers one notice; false if its receiver is busy or set aside, or its flow cannot be used: then it waits. What cannot
     /// be done any more is nobody's loss: every notice is recognised when it is stale.
     fn deliver(&mut self, tools: &mut BatchContext<'_>, notice: Notice) -> Result<bool, StoreError> {
         let Notice { to, body } = notice;
+        let to = match to {
+            ThingRef::Run(run) => run,
+            ThingRef::Bulk(bulk) => return self.tell_bulk(tools, bulk, &body),
+        };
         if !tools.aside.is_empty() && tools.aside.contains_key(&to) {
             return Ok(false);
         }
@@ -416,7 +431,8 @@ impl Batch {
             | NoticeBody::PauseChild
             | NoticeBody::UnpauseChild
             | NoticeBody::ChildChanged { .. }
-            | NoticeBody::ChildEnded { .. } => (None, None),
+            | NoticeBody::ChildEnded { .. }
+            | NoticeBody::TargetEnded { .. } => (None, None),
         };
         match self.decide(tools, to, Command::Notice(Box::new(body)), flow) {
             Ok(_) => Ok(true),
@@ -440,7 +456,7 @@ impl Batch {
     /// Runs that are told to end by a notice that is to be stored.
     pub(crate) fn runs_told_to_end(&self) -> impl Iterator<Item = RunId> {
         let ends = |notice: &&Notice| matches!(notice.body, NoticeBody::CancelChild { .. });
-        self.deliveries.iter().filter(ends).map(|notice| notice.to)
+        self.deliveries.iter().filter(ends).filter_map(|notice| notice.to.run())
     }
 
     /// Whether a run that is locked has not taken in all that the clock was set by.
@@ -474,8 +490,9 @@ impl Batch {
     pub(crate) fn has_changes(&self) -> bool {
         !self.deliveries.is_empty()
             || !self.forgotten.is_empty()
-            || !self.bulks.is_empty()
             || !self.delivered.is_empty()
+            || !self.postponed.is_empty()
+            || self.things.has_changes()
             || !self.logs.is_empty()
             || self.runs.values().any(|working| working.run.is_some() && working.is_changed())
     }
@@ -529,12 +546,14 @@ impl Batch {
                 leases,
             });
         }
+        let (things, results) = self.things.into_changes();
         Stage {
             at,
             runs,
             unchanged,
             notices: self.deliveries.into(),
             delivered: self.delivered,
+            postponed: self.postponed.into_iter().map(|(id, _)| id).collect(),
             last_id,
             forgotten: self.forgotten,
             downtime: None,
@@ -542,7 +561,8 @@ impl Batch {
             errors: self.errors,
             logs: self.logs,
             backfilled: Vec::new(),
-            bulks: self.bulks.into_values().collect(),
+            things,
+            results,
             interrupts: Vec::new(),
         }
     }

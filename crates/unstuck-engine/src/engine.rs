@@ -40,7 +40,7 @@ use self::settling::OutstandingBatch;
 pub(crate) use self::settling::STORE_RETRY;
 use crate::backfill::backfill_open_errors;
 use crate::batch::{Batch, BatchContext, Undecided, dispatches};
-use crate::bulk::Bulks;
+use crate::bulk::Families;
 use crate::document;
 use crate::executor::{ExecutorReport, Job};
 use crate::flows::{Compile, Flows};
@@ -106,8 +106,8 @@ pub struct Engine<S> {
     /// The turns of resumes that have waited while policies were paused, and whether any waits.
     turns: ResumePacer,
     has_waiting: bool,
-    /// The bulk actions that are not over.
-    pub(crate) bulks: Bulks,
+    /// What belongs to the runs that bulk actions forget next.
+    pub(crate) families: Families,
     inbox: VecDeque<Request>,
     outstanding: VecDeque<OutstandingBatch>,
     /// The time of the last batch, by the clock as it is now.
@@ -162,7 +162,6 @@ impl<S: Store> Engine<S> {
         backfill_open_errors(&mut store, &mut flows)?;
         let known = store.versions()?;
         let policies = policies::load_policies(&mut store)?;
-        let bulks = Bulks::load(&mut store)?;
         let random = Random::new(settings.seed);
         let last = clock.last.unwrap_or(Time(i64::MIN));
         let homes = Homes::of(settings.home.clone());
@@ -182,7 +181,7 @@ impl<S: Store> Engine<S> {
             policies,
             turns: ResumePacer::default(),
             has_waiting: false,
-            bulks,
+            families: Families::default(),
             inbox: session.first_losses(),
             session,
             outstanding: VecDeque::new(),
@@ -422,12 +421,7 @@ impl<S: Store> Engine<S> {
         if !self.inbox.is_empty() || self.more || self.isolation.is_some() || self.clock.has_work() {
             return NextStep::Now;
         }
-        let own = [
-            self.bulks.due(),
-            self.aside.next_retry(),
-            self.next_paced_resume(),
-            self.session.next_renewal(),
-        ];
+        let own = [self.aside.next_retry(), self.next_paced_resume(), self.session.next_renewal()];
         let own = own.into_iter().flatten().min();
         let busy = self.busy.retry_at();
         let own = own.into_iter().chain(busy).min();
@@ -467,7 +461,6 @@ impl<S: Store> Engine<S> {
     /// thing of one of these kinds.
     fn decide_batch(&mut self, done: &mut OutstandingBatch) -> Result<Option<Stage>, StoreError> {
         self.refresh_shared()?;
-        self.bulks.reload_if_lost(&mut self.store, self.clock.last_set(), self.last)?;
         self.release_paced_resumes();
         let alone = self.isolation.as_ref().map(Isolation::current_kind);
         let max_batch = if alone.is_some() { 1 } else { self.batch_limit };
@@ -547,7 +540,8 @@ impl<S: Store> Engine<S> {
         done: &mut OutstandingBatch,
         limit: usize,
     ) -> Result<(), StoreError> {
-        let notices = if limit == 0 { Vec::new() } else { self.store.notices(limit)? };
+        let notices = if limit == 0 { Vec::new() } else { self.store.due_notices(self.last, limit)? };
+        batch.waiting_receivers = self.store.postponed_receivers()?;
         done.counts.add(WorkKind::Notice, notices.len());
         if let Some((id, notice)) = notices.first() {
             done.suspect = Some(Suspect::notice(*id, notice));
@@ -658,7 +652,6 @@ impl<S: Store> Engine<S> {
         done.released.append(&mut batch.released);
         // A run that is set aside can end: the store offers its notices again.
         done.released.extend(batch.runs_told_to_end().filter(|run| self.is_set_aside(*run)));
-        done.bulks = batch.bulks.values().map(|change| change.bulk.clone()).collect();
         let downtime = done.downtime.filter(session::is_worth_recording);
         // A store that was in trouble is over it when it has taken something, if only nothing at all.
         let is_probe = self.trouble.is_some() && self.outstanding.is_empty();

@@ -320,6 +320,11 @@ impl Store for SqliteStore {
         Ok(self.state.notices.first(limit))
     }
 
+    fn notices_to(&mut self, thing: ThingRef) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.notices.to(thing))
+    }
+
     fn postponed_receivers(&mut self) -> Result<Vec<ThingRef>, StoreError> {
         self.check_usable()?;
         Ok(self.state.notices.postponed())

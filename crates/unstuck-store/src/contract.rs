@@ -104,6 +104,9 @@ pub trait Store {
     /// holds up nobody else.
     fn due_notices(&mut self, now: Time, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
 
+    /// Undelivered notices to this thing, oldest first, whether they are to be tried or not: for whoever has it locked.
+    fn notices_to(&mut self, thing: ThingRef) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+
     /// The receivers for whom notices were postponed and are not to be tried yet: what is new for them waits behind those.
     fn postponed_receivers(&mut self) -> Result<Vec<ThingRef>, StoreError>;
 

@@ -63,6 +63,7 @@ macro_rules! delegate_store {
             timers(after: Option<(Time, RunId, Option<UnitRef>)>, limit: usize) -> Result<Vec<Due>, StoreError>;
             notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
             due_notices(now: Time, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+            notices_to(thing: ThingRef) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
             postponed_receivers() -> Result<Vec<ThingRef>, StoreError>;
             due_things(now: Time, limit: usize) -> Result<Vec<ThingRef>, StoreError>;
             things() -> Result<Vec<Thing>, StoreError>;

@@ -24,8 +24,8 @@ pub struct Notices {
     dues: BTreeSet<(Time, ThingRef)>,
     /// How often each could not be delivered, of those that were tried in vain.
     tries: FxHashMap<NoticeId, u32>,
-    /// Those to a run, and those that begin a child of it, wherever they wait.
-    about: FxHashMap<RunId, BTreeSet<NoticeId>>,
+    /// Those to a thing, and those that begin a child of it, wherever they wait.
+    about: FxHashMap<ThingRef, BTreeSet<NoticeId>>,
 }
 
 /// What waits for a receiver.
@@ -38,8 +38,8 @@ struct PostponedLine {
 impl Notices {
     /// Adds a notice, behind those to the same receiver.
     pub fn insert(&mut self, id: NoticeId, notice: Notice) {
-        for run in runs_of(&notice) {
-            self.about.entry(run).or_default().insert(id);
+        for thing in things_of(&notice) {
+            self.about.entry(thing).or_default().insert(id);
         }
         self.put(id, notice);
     }
@@ -59,8 +59,8 @@ impl Notices {
         let found = self.offered.remove(&id).or_else(|| self.remove_aside(id));
         let Some(notice) = found.or_else(|| self.remove_postponed(id)) else { return };
         self.tries.remove(&id);
-        for run in runs_of(&notice) {
-            if let Entry::Occupied(mut about) = self.about.entry(run) {
+        for thing in things_of(&notice) {
+            if let Entry::Occupied(mut about) = self.about.entry(thing) {
                 about.get_mut().remove(&id);
                 if about.get().is_empty() {
                     about.remove();
@@ -72,8 +72,7 @@ impl Notices {
     /// This one could not be delivered at `now`: it and what comes behind it to the same receiver is tried again later.
     /// Gives how often it was tried by now, and when it is next.
     pub fn postpone(&mut self, id: NoticeId, now: Time) -> Option<Delivery> {
-        let of_line = || self.postponed.values().find_map(|line| line.notices.get(&id));
-        let to = self.offered.get(&id).or_else(of_line)?.to;
+        let to = self.find(id)?.to;
         let tries = self.tries.get(&id).copied().unwrap_or(0);
         let delivery = Delivery { tries, due: now }.postponed(now);
         self.tries.insert(id, delivery.tries);
@@ -100,9 +99,20 @@ impl Notices {
 
     /// Whether one is on its way to one of these runs, or begins a child of one.
     pub fn has_any_about(&self, runs: &[RunId]) -> bool {
-        let is_postponed = |id: &NoticeId| self.postponed.values().any(|line| line.notices.contains_key(id));
-        let mut about = runs.iter().filter_map(|run| self.about.get(run)).flatten();
-        about.any(|id| self.offered.contains_key(id) || is_postponed(id))
+        let mut about = runs.iter().filter_map(|run| self.about.get(&ThingRef::Run(*run))).flatten();
+        about.any(|id| self.find(*id).is_some())
+    }
+
+    /// Those that are on their way to this thing, oldest first, whether they are to be tried or not.
+    pub fn to(&self, thing: ThingRef) -> Vec<(NoticeId, Notice)> {
+        let about = self.about.get(&thing).into_iter().flatten();
+        let found = about.filter_map(|id| Some((*id, self.find(*id)?.clone())));
+        found.filter(|(_, notice)| notice.to == thing).collect()
+    }
+
+    fn find(&self, id: NoticeId) -> Option<&Notice> {
+        let of_line = || self.postponed.values().find_map(|line| line.notices.get(&id));
+        self.offered.get(&id).or_else(of_line)
     }
 
     /// The oldest notices that are offered, at most `limit`.
@@ -190,9 +200,9 @@ impl Notices {
     }
 }
 
-/// The runs that a notice is about.
-fn runs_of(notice: &Notice) -> impl Iterator<Item = RunId> {
-    notice.to.run().into_iter().chain(notice.begins_child_of())
+/// What a notice is about.
+fn things_of(notice: &Notice) -> impl Iterator<Item = ThingRef> {
+    std::iter::once(notice.to).chain(notice.begins_child_of().map(ThingRef::Run))
 }
 
 #[cfg(test)]

@@ -116,7 +116,9 @@ impl World {
         })?;
         match answer {
             Answer::Started(run) | Answer::Exists(run) => Ok(run),
-            Answer::Done | Answer::Already | Answer::Scheduled(_) | Answer::Unscheduled => panic!("a start says which run it is"),
+            Answer::Done | Answer::Already | Answer::Scheduled(_) | Answer::Unscheduled => {
+                panic!("a start says which run it is")
+            }
         }
     }
 

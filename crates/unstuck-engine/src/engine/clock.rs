@@ -6,6 +6,7 @@ use unstuck_core::command::Command;
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::ResumePacer;
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{Store, StoreError};
 
@@ -67,11 +68,6 @@ impl EngineClock {
         let sweep = if record.needs_sweep { Sweep::After(None) } else { Sweep::Over };
         let last = last_alive(store, &record)?;
         Ok(EngineClock { record, last, is_unrecorded: false, sweep, returned: Vec::new() })
-    }
-
-    /// When the clock was last set, by the clock as it is since.
-    pub(super) fn last_set(&self) -> Option<Time> {
-        self.record.corrections.last().map(|set| set.to)
     }
 
     /// What the store is to be told, if anything.
@@ -153,6 +149,19 @@ impl<S: Store> Engine<S> {
         self.turns = ResumePacer::default();
     }
 
+    /// What is no run takes in what the clock was set by, due or not: there is not much of it.
+    fn correct_things(&mut self, batch: &mut Batch) -> Result<(), StoreError> {
+        let things: Vec<ThingRef> = self.store.things()?.iter().map(Thing::address).collect();
+        batch.lock_things(&mut self.batch_context(), &things)?;
+        for thing in things {
+            match thing {
+                ThingRef::Run(_) => {}
+                ThingRef::Bulk(bulk) => drop(batch.next_targets_of(&self.batch_context(), bulk, 0)),
+            }
+        }
+        Ok(())
+    }
+
     /// Looks at a page of timers, due or not, and at runs that have returned: they take in what the clock was set by, and
     /// their timers move to their places.
     pub(super) fn sweep_clock(
@@ -169,6 +178,9 @@ impl<S: Store> Engine<S> {
                 .last()
                 .map_or(SweepResult::All, |timer| SweepResult::UpTo((timer.due, timer.run, timer.unit)));
             runs.extend(page.iter().map(|timer| timer.run));
+            if cursor.is_none() {
+                self.correct_things(batch)?;
+            }
         }
         runs.retain(|run| !self.is_set_aside(*run));
         runs.sort_unstable();

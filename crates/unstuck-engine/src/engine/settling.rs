@@ -1,6 +1,5 @@
 //! Batches that are decided and not known to be durable: what comes of them when they are, and when they are lost.
 
-use unstuck_core::bulk::Bulk;
 use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::id::RunId;
@@ -39,8 +38,6 @@ pub(crate) struct OutstandingBatch {
     pub(super) downtime: Option<Downtime>,
     /// What it does about the clock.
     pub(super) clock: ClockWork,
-    /// Bulk actions as it leaves them.
-    pub(super) bulks: Vec<Bulk>,
     /// How many requests it has taken from the line, and the places of those that must wait for the next batch.
     pub(super) requests: usize,
     pub(super) busy: Vec<usize>,
@@ -60,7 +57,6 @@ pub(crate) struct OutstandingBatch {
 impl<S: Store> Engine<S> {
     /// A batch is staged: its requests leave the line.
     pub(super) fn staged(&mut self, mut done: OutstandingBatch) {
-        self.bulks.apply_staged(std::mem::take(&mut done.bulks));
         self.clock.staged(&done.clock, self.set_aside_count() > 0);
         let taken = self.inbox.drain(..done.requests).enumerate();
         let busy: Vec<Request> =
@@ -163,7 +159,6 @@ impl<S: Store> Engine<S> {
         }
         self.session.restore_downtime(done.downtime);
         self.clock.undo_work(&done.clock);
-        self.bulks.mark_lost();
         for output in done.outputs {
             if let Output::Reply { ticket, .. } = output {
                 outputs.push(refusal(ticket, error));

@@ -161,7 +161,8 @@ fn selection_of(handle: &Handle, begin: &NewBulk, action: &BulkAction) -> Result
         BulkAction::Rerun { .. }
         | BulkAction::Choose { .. }
         | BulkAction::Signal { .. }
-        | BulkAction::Forget => false,
+        | BulkAction::Forget
+        | BulkAction::ApplyPolicies { .. } => false,
     };
     if !by_error {
         if begin.policy.is_some() {

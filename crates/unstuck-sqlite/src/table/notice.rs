@@ -17,7 +17,9 @@ use unstuck_store::verify::RESTORE;
 pub(crate) fn notices(connection: &Connection) -> Result<Vec<(NoticeId, Notice, Delivery)>, StoreError> {
     let sql = "SELECT id, body, sum, tries, due FROM notice ORDER BY id";
     let mut statement = connection.prepare(sql).map_err(store_error)?;
-    let delivery = |row: &Row<'_>| Ok(Delivery { tries: row.get(3)?, due: Time(row.get(4)?) });
+    let delivery = |row: &Row<'_>| -> rusqlite::Result<Delivery> {
+        Ok(Delivery { tries: row.get(3)?, due: Time(row.get(4)?) })
+    };
     let rows = statement
         .query_map([], |row| Ok((unsigned(row.get(0)?), row.get(1)?, row.get(2)?, delivery(row)?)))
         .map_err(store_error)?;

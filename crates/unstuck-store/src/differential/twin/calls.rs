@@ -97,6 +97,15 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         Ok(self.names.of_oracle(&ids).into_iter().zip(found).collect())
     }
 
+    fn notices_to(&mut self, thing: ThingRef) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        let mut ids = Vec::new();
+        let found = self.ask(
+            |oracle| oracle.notices_to(thing).map(|all| split_ids(all, &mut ids)),
+            |store| store.notices_to(thing).map(|all| split_ids(all, &mut Vec::new())),
+        )?;
+        Ok(self.names.of_oracle(&ids).into_iter().zip(found).collect())
+    }
+
     fn postponed_receivers(&mut self) -> Result<Vec<ThingRef>, StoreError> {
         self.ask(Store::postponed_receivers, Store::postponed_receivers)
     }
