@@ -85,7 +85,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
             decisions += 1;
             for effect in decision.effects {
                 if let Effect::Dispatch { attempt, worker, load } = effect {
-                    offers.give_back(&worker, load);
+                    offers.release_room(&worker, load);
                     next = Some(Command::Report { attempt, report: Report::Complete { output: Json::NULL } });
                 }
             }

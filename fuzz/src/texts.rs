@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use unstuck_core::duration::{parse_duration, parse_instant, read_duration};
-use unstuck_core::fingerprint::{Fingerprint, pattern};
+use unstuck_core::fingerprint::{Fingerprint, mask_variable_parts};
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::flow::StepIndex;
@@ -69,7 +69,7 @@ pub(crate) fn token(bytes: &[u8]) {
 /// The cause of an error.
 pub(crate) fn fingerprint(bytes: &[u8]) {
     let cause = &*String::from_utf8_lossy(bytes);
-    let pattern = pattern(cause);
+    let pattern = mask_variable_parts(cause);
     assert!(pattern.chars().count() <= 1_201, "{} characters", pattern.chars().count());
     let of = Fingerprint::of("flow.action", cause);
     assert_eq!(&*of.pattern, pattern, "the pattern is that of the cause");

@@ -20,12 +20,14 @@ use crate::recovery::ladder::{self, AttemptError};
 use crate::time::Time;
 use std::sync::Arc;
 
-/// Why the first attempt of a step is a repeat: only in a later generation.
+/// Returns why the first attempt of a step counts as a repeat: only from the second generation on, where a rerun began
+/// it.
 pub(crate) fn resumed_by_rerun(run: &Run) -> Option<ResumedBy> {
     (run.generation > 1).then_some(ResumedBy::Rerun)
 }
 
-/// Begins the next attempt of a unit, or whatever its kind has in place of attempts.
+/// Begins the next attempt of a unit, or whatever its kind does instead of attempts. An expression that cannot be
+/// evaluated fails the unit.
 pub(crate) fn begin_attempt(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
@@ -34,10 +36,12 @@ pub(crate) fn begin_attempt(
 ) {
     match try_begin_attempt(draft, unit, by, place) {
         Ok(()) => {}
-        Err(cause) => fail_by_engine(draft, unit, Error::found_by(EXPRESSION_ACTION, cause)),
+        Err(cause) => fail_unit_by_engine(draft, unit, Error::found_by(EXPRESSION_ACTION, cause)),
     }
 }
 
+/// Prepares a unit and begins or queues its next attempt. Returns the cause if an expression cannot be evaluated; the
+/// caller decides what that fails.
 pub(crate) fn try_begin_attempt(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
@@ -56,18 +60,19 @@ pub(crate) fn try_begin_attempt(
     }
 }
 
-/// The input of the run has changed: that of a unit is computed again. False where that fails, and the unit with it.
+/// Computes the input of a unit again after the input of the run has changed. Returns false if that failed, which has
+/// failed the unit.
 pub(crate) fn rebind_input(draft: &mut Draft<'_, '_>, unit: UnitRef) -> bool {
     match interpreter(draft.flow()).rebind_input(draft, unit) {
         Ok(()) => true,
         Err(cause) => {
-            fail_by_engine(draft, unit, Error::found_by(EXPRESSION_ACTION, cause));
+            fail_unit_by_engine(draft, unit, Error::found_by(EXPRESSION_ACTION, cause));
             false
         }
     }
 }
 
-/// Queues the next attempt, and hands it over at once where somebody waits for it.
+/// Queues the next attempt of a unit, and dispatches it in the same event if a waiting worker is eligible for it.
 pub(crate) fn queue_attempt(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
@@ -90,7 +95,8 @@ pub(crate) fn queue_attempt(
     }
 }
 
-/// Hands the queued attempt of a unit to a worker.
+/// Hands the queued attempt of a unit to `worker`: records the start (local executors) or the claim (remote workers)
+/// and adds the effect that delivers it after the commit.
 pub(crate) fn dispatch_attempt(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
@@ -108,7 +114,7 @@ pub(crate) fn dispatch_attempt(
     draft.decision.effects.push(Effect::Dispatch { attempt, worker, load });
 }
 
-/// Begins a unit that needs no worker.
+/// Begins a unit whose kind needs no worker: starts a child, sets a timer, awaits a signal, or computes a value.
 pub(crate) fn begin_without_worker(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
@@ -117,7 +123,7 @@ pub(crate) fn begin_without_worker(
     match &draft.step(unit).kind {
         Kind::Child(flow) => start_child(draft, unit, flow, by),
         Kind::Wait(wait) => {
-            let (due, is_instant) = wait_until(draft, unit, wait)?;
+            let (due, is_instant) = compute_wait_end(draft, unit, wait)?;
             draft.emit_unit(unit, UnitFact::TimerSet { due, is_instant });
         }
         Kind::Signal(name) => {
@@ -135,20 +141,22 @@ pub(crate) fn begin_without_worker(
     Ok(())
 }
 
-/// Units that were ready while the run had no slot or was paused, and that need no worker.
-pub(crate) fn begin_units_that_waited(draft: &mut Draft<'_, '_>) {
+/// Begins every ready unit that needs no worker. Such units stay ready only while the run has no slot or is paused.
+pub(crate) fn begin_ready_units_without_worker(draft: &mut Draft<'_, '_>) {
     for unit in draft.run().units_where(|unit| matches!(unit.state, UnitState::Ready(_))) {
         if draft.step(unit).queue.is_empty()
             && let UnitState::Ready(queued) = &draft.unit(unit).state
         {
             let by = queued.resumed_by;
             if let Err(cause) = begin_without_worker(draft, unit, by) {
-                fail_by_engine(draft, unit, Error::found_by(EXPRESSION_ACTION, cause));
+                fail_unit_by_engine(draft, unit, Error::found_by(EXPRESSION_ACTION, cause));
             }
         }
     }
 }
 
+/// Starts the child run of a `flow` step by a notice, or tells an existing child to continue as its next generation. A
+/// child that would be nested too deep fails the unit.
 pub(crate) fn start_child(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
@@ -159,7 +167,7 @@ pub(crate) fn start_child(
     if draft.unit(unit).child.is_none()
         && let Err(cause) = nesting.check(flow, draft.context.max_nesting)
     {
-        return fail_by_engine(draft, unit, Error::found_by(CHILD_ACTION, cause));
+        return fail_unit_by_engine(draft, unit, Error::found_by(CHILD_ACTION, cause));
     }
     let state = draft.unit(unit);
     // An attempt that was queued while the run had no slot has its number already.
@@ -178,8 +186,8 @@ pub(crate) fn start_child(
         home: parent.home.clone(),
         priority: parent.priority.saturating_add(draft.step(unit).priority),
     };
-    // A child that could not be started (no such flow, a bad input) is started now; one that exists takes no notice
-    // of this, and goes on as its next generation.
+    // A child that could not be started before (no such flow, a bad input) is started now; one that exists ignores
+    // this and continues as its next generation.
     draft.notify(run, NoticeBody::StartChild(Box::new(body)));
     if known.is_some() {
         draft.notify(run, NoticeBody::ContinueChild { serves });
@@ -187,8 +195,9 @@ pub(crate) fn start_child(
     draft.emit_unit(unit, UnitFact::ChildStarted { attempt, resumed_by, run });
 }
 
-/// When a `wait` is over, and whether somebody gave that instant, and not a length of time.
-pub(crate) fn wait_until(
+/// Computes when a `wait` step ends, and whether that is a fixed instant (true) or a length of time from now (false). A
+/// fixed instant does not move when the clock is corrected.
+pub(crate) fn compute_wait_end(
     draft: &Draft<'_, '_>,
     unit: UnitRef,
     wait: &WaitFor,
@@ -212,14 +221,14 @@ pub(crate) fn wait_until(
     }
 }
 
-/// What the engine itself finds wrong with a unit is *failed*, with an attempt that nobody executed.
-pub(crate) fn fail_by_engine(draft: &mut Draft<'_, '_>, unit: UnitRef, error: Error) {
-    end_by_engine(draft, unit, Outcome::Failed(Box::new(error)));
+/// Fails a unit with an error that the engine found, and climbs the recovery ladder. The failed attempt had no worker.
+pub(crate) fn fail_unit_by_engine(draft: &mut Draft<'_, '_>, unit: UnitRef, error: Error) {
+    end_attempt_by_engine(draft, unit, Outcome::Failed(Box::new(error)));
     ladder::climb(draft, unit, AttemptError::Failed);
 }
 
-/// Ends the queued attempt of a unit, or one that is numbered for it.
-pub(crate) fn end_by_engine(draft: &mut Draft<'_, '_>, unit: UnitRef, outcome: Outcome) {
+/// Records the end of the current attempt of a unit; a unit that has none gets a new attempt number for it.
+pub(crate) fn end_attempt_by_engine(draft: &mut Draft<'_, '_>, unit: UnitRef, outcome: Outcome) {
     let attempt = draft.run().unit(unit).map_or(1, |unit| match &unit.state {
         UnitState::Ready(queued) => queued.attempt,
         UnitState::Active(live) => live.attempt,

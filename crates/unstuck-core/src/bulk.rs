@@ -194,7 +194,6 @@ pub struct Bulk {
     pub pace: Pace,
     /// When it was ordered.
     pub created_at: Time,
-    /// Where it stands.
     pub state: BulkState,
     /// How many targets it has.
     pub total: u64,

@@ -1,43 +1,43 @@
-//! Clocks that were wrong and were set right: what goes on at its own pace, and what follows the wall.
+//! Corrections of a clock that was wrong: lengths of time keep their length, instants follow the wall clock.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Time;
 
-/// So many corrections are remembered, for people. What they come to is never forgotten.
+/// How many corrections are kept for people to see. Their sum is kept for ever.
 pub const MAX_CORRECTIONS: usize = 64;
 
-/// Somebody has set the clock, or a store was opened whose last time lies ahead of it.
+/// A change of the clock: it was set, or a store was opened whose last time is later than the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockCorrection {
-    /// What time it was taken to be.
+    /// The time before the correction.
     pub from: Time,
-    /// What time it is.
+    /// The time after it.
     pub to: Time,
 }
 
 impl ClockCorrection {
-    /// By how many milliseconds the clock was set, forward or (negative) back.
+    /// Returns by how many milliseconds the clock was set, forward or (negative) back.
     pub fn shift(self) -> i64 {
         self.to.0.saturating_sub(self.from.0)
     }
 }
 
-/// What a store knows about its clock.
+/// The clock corrections that a store has recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClockRecord {
-    /// What all corrections come to, in milliseconds. A run that has taken in less is behind by the difference.
+    /// The sum of all corrections in milliseconds. A run that has applied less is behind by the difference.
     pub shift: i64,
-    /// The last corrections, in order.
+    /// The latest corrections, oldest first.
     pub corrections: Vec<ClockCorrection>,
-    /// Whether runs may be behind whose timers lie too far ahead to be found when they are due.
+    /// Whether runs may be behind whose timers lie too far ahead to come due: set after a correction back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_sweep: bool,
 }
 
 impl ClockRecord {
-    /// Takes a correction in.
-    pub fn add(&mut self, correction: ClockCorrection) {
+    /// Adds a correction to the sum and to the list, and drops the oldest of the list beyond [`MAX_CORRECTIONS`].
+    pub fn record_correction(&mut self, correction: ClockCorrection) {
         self.shift = self.shift.saturating_add(correction.shift());
         self.needs_sweep |= correction.shift() < 0;
         self.corrections.push(correction);

@@ -316,7 +316,7 @@ pub enum ChildEnd {
     Completed(Payload),
     /// With this error.
     Failed(Box<RunError>),
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled,
 }
 

@@ -1,4 +1,4 @@
-//! The one place where it is decided what a command does to a run.
+//! Decides what a command does to a run: the only entry point for every change.
 
 mod acknowledge;
 mod apply_policies;
@@ -53,7 +53,7 @@ pub const MAX_NAME_BYTES: usize = 200;
 /// The longest reason that a person gives, in characters.
 pub const MAX_REASON_CHARACTERS: usize = 1_000;
 
-/// Refuses the name of a person, or a reason that one gives, that is too long: both are kept with every event.
+/// Refuses a user name or a reason that is too long: both are stored with every event.
 pub fn check_texts(by: &Actor, reason: Option<&str>) -> Result<(), Refusal> {
     if let Actor::User(name) = by
         && name.len() > MAX_NAME_BYTES
@@ -64,7 +64,7 @@ pub fn check_texts(by: &Actor, reason: Option<&str>) -> Result<(), Refusal> {
             max: MAX_NAME_BYTES,
         });
     }
-    // Whatever has fewer bytes has fewer characters.
+    // A text has at most as many characters as bytes, so that most need no counting.
     let reason = reason.filter(|reason| reason.len() > MAX_REASON_CHARACTERS);
     let characters = reason.map_or(0, |reason| reason.chars().count());
     if characters > MAX_REASON_CHARACTERS {
@@ -81,7 +81,7 @@ pub struct Context<'a> {
     pub run: RunId,
     /// The run's flow version.
     pub flow: &'a Flow,
-    /// The stored payloads that [`needs`](crate::needs::needs) asked for.
+    /// The stored payloads that [`needs`](crate::needs::needs) listed.
     pub payloads: &'a HashMap<PayloadId, Json>,
     /// Where new ids come from.
     pub ids: &'a mut Ids,
@@ -110,7 +110,7 @@ pub struct Decision {
     pub event: Option<Event>,
     /// New payloads, to be kept apart from the run.
     pub payloads: Vec<(PayloadId, Json)>,
-    /// What other things must be told, in order.
+    /// Notices for other things, in order.
     pub notices: Vec<Notice>,
     /// What to do after commit, in order.
     pub effects: Vec<Effect>,
@@ -124,7 +124,7 @@ pub struct Decision {
     pub errors: Vec<ErrorRecord>,
     /// Which wakeups may have changed.
     pub touched: Touched,
-    /// What the caller is told.
+    /// The answer to the caller.
     pub answer: Answer,
 }
 
@@ -133,7 +133,7 @@ pub struct Decision {
 pub enum Withheld {
     /// An engine that drives the home of its run.
     ForHome,
-    /// That policies are not paused any more, and that it has a turn.
+    /// That policies are unpaused, and that it gets a turn.
     ForTurn,
 }
 
@@ -146,7 +146,7 @@ pub struct Touched {
     pub units: Vec<UnitRef>,
 }
 
-/// What a caller is told.
+/// The answer to a caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answer {
     /// It is done.
@@ -188,33 +188,36 @@ pub struct LeaseMove {
     pub due: Time,
 }
 
-/// Decides one command. On refusal the run is as it was.
+/// Decides one command on a run, applies the decision to it, and returns what to store, perform and answer. A refused
+/// command leaves the run unchanged.
 pub fn decide(
     run: &mut Option<Run>,
     command: Command,
     context: &mut Context<'_>,
 ) -> Result<Decision, Refusal> {
-    let (decision, new) = decide_on(run.as_mut(), command, context)?;
+    let (decision, new) = decide_in_place(run.as_mut(), command, context)?;
     if let Some(new) = new {
         *run = Some(*new);
     }
     Ok(decision)
 }
 
-/// As [`decide`], for a run that is kept in a box and need not be moved.
+/// As [`decide`], for a boxed run, which is changed in place rather than moved.
 pub fn decide_boxed(
     run: &mut Option<Box<Run>>,
     command: Command,
     context: &mut Context<'_>,
 ) -> Result<Decision, Refusal> {
-    let (decision, new) = decide_on(run.as_deref_mut(), command, context)?;
+    let (decision, new) = decide_in_place(run.as_deref_mut(), command, context)?;
     if new.is_some() {
         *run = new;
     }
     Ok(decision)
 }
 
-fn decide_on(
+/// Dispatches a command to the function of its verb, on a borrowed run. Returns the decision, and the new run where the
+/// command has started one.
+fn decide_in_place(
     run: Option<&mut Run>,
     command: Command,
     context: &mut Context<'_>,
@@ -223,13 +226,13 @@ fn decide_on(
     let by = command.actor();
     check_texts(&by, command.reason())?;
     let mut draft = Draft::new(run, context);
-    // Whatever is decided is decided by the clock as it is now.
+    // Corrects the times in the run first, so that the decision uses the clock as it is now.
     let corrected = draft.correct_clock();
     let answer = match command {
         Command::Start(start) => start::start(&mut draft, *start),
         Command::Admit => crate::slot::admit(&mut draft),
-        Command::Claim { unit, worker } => report::claim(&mut draft, unit, worker),
-        Command::Report { attempt, report: says } => report::report(&mut draft, attempt, says),
+        Command::Claim { unit, worker } => report::claim_attempt(&mut draft, unit, worker),
+        Command::Report { attempt, report: says } => report::apply_report(&mut draft, attempt, says),
         Command::Lost { attempt, with_others } => expire::lose_worker(&mut draft, attempt, with_others),
         Command::Due { unit, heard } => expire::fire_due(&mut draft, unit, heard),
         Command::Choose { unit, choice, bulk, .. } => choose::choose(&mut draft, unit, choice, bulk),
@@ -262,6 +265,7 @@ fn decide_on(
     }
 }
 
+/// Dispatches a notice from another run to the function that handles it.
 fn decide_notice(draft: &mut Draft<'_, '_>, notice: NoticeBody) -> Result<Answer, Refusal> {
     match notice {
         NoticeBody::StartChild(child) => start::start_child(draft, *child),
@@ -269,8 +273,8 @@ fn decide_notice(draft: &mut Draft<'_, '_>, notice: NoticeBody) -> Result<Answer
         NoticeBody::CancelChild { serves } => cancel::cancel_child(draft, serves),
         NoticeBody::PauseChild => pause::pause_child(draft),
         NoticeBody::UnpauseChild => pause::unpause_child(draft),
-        NoticeBody::ChildChanged { child, state } => child::child_changed(draft, &child, state),
-        NoticeBody::ChildEnded { child, how } => child::child_ended(draft, &child, how),
+        NoticeBody::ChildChanged { child, state } => child::record_child_state(draft, &child, state),
+        NoticeBody::ChildEnded { child, how } => child::handle_child_end(draft, &child, how),
         // A run has no targets: whoever sent it meant somebody else.
         NoticeBody::TargetEnded { .. } => Ok(Answer::Already),
     }

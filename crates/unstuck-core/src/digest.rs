@@ -6,14 +6,14 @@ use std::sync::Arc;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// The first 16 hexadecimal digits of the SHA-256 of a value, with the keys of its objects in order.
+/// Returns the first 16 hexadecimal digits of the SHA-256 of a value; the order of its keys does not matter.
 pub fn digest(value: &Value) -> Arc<str> {
     // `serde_json` keeps the keys of an object sorted, so the text of a value is canonical.
     digest_text(&value.to_string())
 }
 
-/// Whether this is the digest of the value that a JSON text stands for. Most texts are canonical, so the text itself is tried
-/// before it is read.
+/// Returns whether `digest` is the digest of the value that this JSON text encodes. Most texts are already canonical,
+/// so the text itself is hashed first, and parsed only if that does not match.
 pub fn is_digest_of(digest: &str, json: &str) -> bool {
     *digest_text(json) == *digest
         || serde_json::from_str(json).is_ok_and(|value| *self::digest(&value) == *digest)

@@ -1,22 +1,23 @@
-//! Time in which the engine could not take answers: it counts against nobody.
+//! Downtimes: periods in which the engine could not take reports, which do not count against any limit.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Millis, Time};
 
-/// So many are remembered; what a limit ran through before the oldest of them is no longer made good.
+/// How many downtimes are kept. A limit is not extended for downtimes before the oldest of them.
 pub const MAX_DOWNTIMES: usize = 64;
 
-/// One time in which the engine could not take answers: it was stopped, or its store full or away.
+/// One period in which the engine could not take reports: it was stopped, or its store was full or unreachable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Downtime {
-    /// When it was last known to take answers.
+    /// When the engine last took reports.
     pub from: Time,
-    /// Since when it does again.
+    /// When it took reports again.
     pub to: Time,
 }
 
-/// When a limit that began at `from` is reached, if downtimes (in order) do not count.
+/// Returns when a limit that began at `from` is reached, not counting downtimes, which must be in order. Each downtime
+/// that overlaps the limit extends it, and may make it overlap the next one.
 pub fn limit_reached_at(from: Time, limit: Millis, downtimes: &[Downtime]) -> Time {
     let mut reached = from + limit;
     for down in downtimes {
@@ -27,15 +28,15 @@ pub fn limit_reached_at(from: Time, limit: Millis, downtimes: &[Downtime]) -> Ti
     reached
 }
 
-/// Adds one to those that are remembered.
+/// Appends a downtime and drops the oldest ones beyond [`MAX_DOWNTIMES`].
 pub fn record_downtime(downtimes: &mut Vec<Downtime>, down: Downtime) {
     downtimes.push(down);
     let surplus = downtimes.len().saturating_sub(MAX_DOWNTIMES);
     downtimes.drain(..surplus);
 }
 
-/// The clock was set by so many milliseconds, forward or (negative) back: they are told by the clock as it is now.
-pub fn correct_clock(downtimes: &mut [Downtime], by: i64) {
+/// Moves all downtimes by `by` milliseconds, after a correction of the clock by that much.
+pub fn shift_downtimes(downtimes: &mut [Downtime], by: i64) {
     for down in downtimes {
         *down = Downtime { from: down.from.shifted(by), to: down.to.shifted(by) };
     }

@@ -13,31 +13,32 @@ const LONGEST: Millis = Millis(10_000 * 365 * 24 * 60 * 60 * 1_000);
 const NANOS_PER_MILLI: i128 = 1_000_000;
 const EXAMPLES: &str = "write for example `30s`, `1h 30m`, `1d`, `PT30M` or a number of seconds";
 
-/// Reads ISO-8601 (`PT30M`, `P1DT2H`, `P1W`), friendly text (`30s`, `1h 30m`, `500ms`) or a bare number of seconds
-/// (`90`, `0.5`). A day has 24 hours, a week 7 days; a part of a millisecond counts as a whole one.
+/// Parses ISO-8601 (`PT30M`, `P1DT2H`, `P1W`), friendly text (`30s`, `1h 30m`, `500ms`) or a bare number of seconds
+/// (`90`, `0.5`). A day has 24 hours, a week 7 days; fractions of a millisecond are rounded up.
 pub fn parse_duration(text: &str) -> Result<Millis, String> {
     let trimmed = text.trim();
-    let text = &*shown(text);
+    let text = &*truncate_for_message(text);
     if is_number(trimmed.strip_prefix('-').unwrap_or(trimmed)) {
-        let seconds = trimmed.parse().map_err(|_| not_a_duration(text))?;
-        return from_seconds(seconds, text);
+        let seconds = trimmed.parse().map_err(|_| describe_not_a_duration(text))?;
+        return millis_from_seconds(seconds, text);
     }
-    let span: Span = trimmed.parse().map_err(|error: jiff::Error| refusal(text, &error))?;
+    let span: Span = trimmed.parse().map_err(|error: jiff::Error| describe_parse_error(text, &error))?;
     if span.get_years() != 0 || span.get_months() != 0 {
         return Err(format!(
             "`{text}` uses months or years, whose lengths vary: write days instead, such as `30d`"
         ));
     }
     if span.is_negative() {
-        return Err(negative(text));
+        return Err(describe_negative(text));
     }
-    from_nanos(nanos(&span), text)
+    millis_from_nanos(span_to_nanos(&span), text)
 }
 
-/// Reads an instant: RFC 3339 with `Z` or an offset.
+/// Parses an RFC 3339 instant with `Z` or an offset. A time without a zone is refused, because it could mean several
+/// instants.
 pub fn parse_instant(text: &str) -> Result<Time, String> {
     let trimmed = text.trim();
-    let text = &*shown(text);
+    let text = &*truncate_for_message(text);
     if let Ok(timestamp) = trimmed.parse::<Timestamp>() {
         return Ok(Time(timestamp.as_millisecond()));
     }
@@ -49,23 +50,23 @@ pub fn parse_instant(text: &str) -> Result<Time, String> {
     }
 }
 
-/// Reads a duration from a JSON value: a text as [`parse_duration`] takes it, or a number of seconds.
+/// Reads a duration from a JSON value: a text for [`parse_duration`], or a number of seconds.
 pub fn read_duration(value: &Value) -> Result<Millis, String> {
     match value {
         Value::String(text) => parse_duration(text),
         Value::Number(number) => {
-            let seconds = number.as_f64().ok_or_else(|| not_a_duration(&number.to_string()))?;
-            from_seconds(seconds, &number.to_string())
+            let seconds = number.as_f64().ok_or_else(|| describe_not_a_duration(&number.to_string()))?;
+            millis_from_seconds(seconds, &number.to_string())
         }
         Value::Null => Err(format!("null is not a duration: {EXAMPLES}")),
-        Value::Bool(word) => Err(not_a_duration(&word.to_string())),
+        Value::Bool(word) => Err(describe_not_a_duration(&word.to_string())),
         Value::Array(_) => Err(format!("a list is not a duration: {EXAMPLES}")),
         Value::Object(_) => Err(format!("a map is not a duration: {EXAMPLES}")),
     }
 }
 
-/// A text as a refusal quotes it: it may have come from a payload, and be of any length.
-fn shown(text: &str) -> Cow<'_, str> {
+/// Cuts a text to 60 characters for an error message: it may come from a payload and be of any length.
+fn truncate_for_message(text: &str) -> Cow<'_, str> {
     match text.char_indices().nth(60) {
         Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
         None => Cow::Borrowed(text),
@@ -76,19 +77,21 @@ fn is_number(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit()) && text.bytes().all(|b| b.is_ascii_digit() || b == b'.')
 }
 
+/// Converts seconds to milliseconds, rounding fractions up; `text` is quoted if the number is refused.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "`as` saturates from f64, and what is too long is refused"
 )]
-fn from_seconds(seconds: f64, text: &str) -> Result<Millis, String> {
+fn millis_from_seconds(seconds: f64, text: &str) -> Result<Millis, String> {
     if seconds.is_sign_negative() && seconds != 0.0 {
-        return Err(negative(text));
+        return Err(describe_negative(text));
     }
     // To nanoseconds first: 1.1 is a little more than 1100 ms in binary, and must not become 1101.
-    from_nanos((seconds * 1e9).round() as i128, text)
+    millis_from_nanos((seconds * 1e9).round() as i128, text)
 }
 
-fn nanos(span: &Span) -> i128 {
+/// Adds up the fixed-length units of a span (weeks and smaller) in nanoseconds.
+fn span_to_nanos(span: &Span) -> i128 {
     let days = i128::from(span.get_weeks()) * 7 + i128::from(span.get_days());
     let hours = days * 24 + i128::from(span.get_hours());
     let minutes = hours * 60 + i128::from(span.get_minutes());
@@ -98,31 +101,32 @@ fn nanos(span: &Span) -> i128 {
     micros * 1_000 + i128::from(span.get_nanoseconds())
 }
 
-fn from_nanos(nanos: i128, text: &str) -> Result<Millis, String> {
+/// Converts nanoseconds to milliseconds, rounding up. Refuses what is longer than [`LONGEST`].
+fn millis_from_nanos(nanos: i128, text: &str) -> Result<Millis, String> {
     let whole = nanos / NANOS_PER_MILLI;
     let millis = if nanos % NANOS_PER_MILLI == 0 { whole } else { whole + 1 };
     match u64::try_from(millis).map(Millis) {
         Ok(span) if span <= LONGEST => Ok(span),
-        _ => Err(too_long(text)),
+        _ => Err(describe_too_long(text)),
     }
 }
 
-/// The parser's own message speaks of its inner workings; all that is wanted of it is whether a number was too large,
-/// which it does not always say: then ten digits in a row do.
-fn refusal(text: &str, error: &jiff::Error) -> String {
+/// Turns an error of the parser into our own sentence. Its message speaks of the parser's internals, and it does not
+/// always say that a number is out of range: ten digits in a row count as that.
+fn describe_parse_error(text: &str, error: &jiff::Error) -> String {
     let digits = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max().unwrap_or(0);
-    if error.is_range() || digits >= 10 { too_long(text) } else { not_a_duration(text) }
+    if error.is_range() || digits >= 10 { describe_too_long(text) } else { describe_not_a_duration(text) }
 }
 
-fn not_a_duration(text: &str) -> String {
+fn describe_not_a_duration(text: &str) -> String {
     format!("`{text}` is not a duration: {EXAMPLES}")
 }
 
-fn negative(text: &str) -> String {
+fn describe_negative(text: &str) -> String {
     format!("`{text}` is negative: write the duration without the sign")
 }
 
-fn too_long(text: &str) -> String {
+fn describe_too_long(text: &str) -> String {
     format!("`{text}` is longer than 10,000 years: write a shorter duration, such as `30d`")
 }
 

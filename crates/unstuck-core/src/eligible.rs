@@ -1,7 +1,7 @@
-//! Whether a worker may be handed an attempt: one rule for every hand-over, with the reason where the answer is no.
+//! Eligibility: whether a worker may be handed an attempt. The one rule for every dispatch, with the reason for a no.
 //!
 //! A new reason is a variant of [`NotEligible`], what it depends on in [`Demand`], [`Offer`] or [`Snapshot`], and a
-//! check in [`eligible_in_queue`].
+//! check in [`check_eligible_in_queue`].
 
 use std::fmt;
 
@@ -46,20 +46,24 @@ pub enum NotEligible {
     Outranked { waiting: i32 },
 }
 
-/// Whether this worker may be handed this attempt now.
-pub fn eligible(entry: &Entry<'_>, offer: &Offer, snapshot: Snapshot) -> Result<(), NotEligible> {
-    // By far the cheapest question comes first: most workers that are asked in vain are full.
-    eligible_in_queue(entry, offer, snapshot)?;
+/// Checks that a worker may be handed this attempt now, or returns the first reason why not.
+pub fn check_eligible(entry: &Entry<'_>, offer: &Offer, snapshot: Snapshot) -> Result<(), NotEligible> {
+    // The cheapest check comes first: most workers that are not eligible are full.
+    check_eligible_in_queue(entry, offer, snapshot)?;
     if !offer.queues.iter().any(|queue| &**queue == entry.queue) {
         return Err(NotEligible::OtherQueue);
     }
     Ok(())
 }
 
-/// As [`eligible`], for a worker that is known to take from the queue of the attempt.
-pub fn eligible_in_queue(entry: &Entry<'_>, offer: &Offer, snapshot: Snapshot) -> Result<(), NotEligible> {
+/// As [`check_eligible`], for a worker that is known to take from the attempt's queue.
+pub fn check_eligible_in_queue(
+    entry: &Entry<'_>,
+    offer: &Offer,
+    snapshot: Snapshot,
+) -> Result<(), NotEligible> {
     let Demand { load, alone } = entry.demand;
-    // What is more than a whole worker takes a whole worker.
+    // An attempt with a load above the worker's maximum takes the whole worker.
     if offer.free == 0 || offer.free < load.min(offer.max_load) {
         return Err(NotEligible::NoRoom { load, free: offer.free });
     }
@@ -137,9 +141,17 @@ mod tests {
             let offer = Offer { worker, queues, free, max_load };
             let entry = Entry { queue, demand: Demand { load, alone }, priority: 5 };
             let snapshot = Snapshot { highest_waiting };
-            assert_eq!(eligible(&entry, &offer, snapshot), expected, "{entry:?} {offer:?} {snapshot:?}");
+            assert_eq!(
+                check_eligible(&entry, &offer, snapshot),
+                expected,
+                "{entry:?} {offer:?} {snapshot:?}"
+            );
             if expected != Err(OTHER) {
-                assert_eq!(eligible_in_queue(&entry, &offer, snapshot), expected, "{entry:?} {offer:?}");
+                assert_eq!(
+                    check_eligible_in_queue(&entry, &offer, snapshot),
+                    expected,
+                    "{entry:?} {offer:?}"
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Errors as things of their own: what is recorded of each, once, so that policies can be tried on the past.
+//! Error records: what is stored about each error, once, so that policies can be tried on past errors.
 
 use std::sync::Arc;
 
@@ -33,13 +33,13 @@ pub struct ErrorRecord {
     pub root_flow: Arc<str>,
     /// The full name of the action.
     pub action: Arc<str>,
-    /// The engine-made action that found it, where it was no worker.
+    /// The engine-made action that found the error; nothing where a worker reported it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found_by: Option<Arc<str>>,
     /// The label of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_type: Option<Arc<str>>,
-    /// What the worker said.
+    /// The worker's text.
     pub cause: Arc<str>,
     /// Whether it was called fatal.
     pub fatal: bool,
@@ -48,19 +48,19 @@ pub struct ErrorRecord {
     pub reason: Reason,
     /// The rounds of the step since the last manual resume.
     pub rounds: u32,
-    /// No policy resumes it sooner after its end than this, which its step says.
+    /// The step's minimum delay: no policy resumes it sooner after its end.
     #[serde(default)]
     pub minimum_delay: Millis,
-    /// The kind of trouble that it is.
+    /// The error group: a digest of the action and the pattern.
     pub group: Arc<str>,
-    /// That, as people read it.
+    /// The cause without its changing parts.
     pub pattern: Arc<str>,
-    /// The rules that these two were made by.
-    #[serde(default = "first_rules", skip_serializing_if = "are_first_rules")]
+    /// The version of the rules that made group and pattern.
+    #[serde(default = "first_fingerprint_version", skip_serializing_if = "is_first_fingerprint_version")]
     pub fingerprint_version: u32,
-    /// What came of it.
+    /// What the recovery ladder did about it.
     pub led_to: LedTo,
-    /// The policy that took it, if one did.
+    /// The policy that scheduled a resume, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyRef>,
 }
@@ -70,13 +70,13 @@ fn is_processing(reason: &Reason) -> bool {
     *reason == Reason::Processing
 }
 
-fn first_rules() -> u32 {
+fn first_fingerprint_version() -> u32 {
     1
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn are_first_rules(version: &u32) -> bool {
-    *version == first_rules()
+fn is_first_fingerprint_version(version: &u32) -> bool {
+    *version == first_fingerprint_version()
 }
 
 /// The rung of the ladder that acted on an error.
@@ -92,7 +92,7 @@ pub enum LedTo {
     Ignored,
     /// A policy resumes it.
     Policy,
-    /// It rests in error.
+    /// It stays in error.
     Rest,
     /// The run fails.
     Failed,
@@ -103,8 +103,9 @@ pub enum LedTo {
 }
 
 impl LedTo {
-    /// Whether policies were asked: an error that was dealt with before them says nothing about them.
-    pub fn was_judged(self) -> bool {
+    /// Returns whether the error was matched against the policies: one that an earlier rung handled says nothing about
+    /// them.
+    pub fn has_reached_policies(self) -> bool {
         match self {
             LedTo::Policy | LedTo::Rest | LedTo::Failed => true,
             LedTo::Retry | LedTo::Hold | LedTo::Ignored | LedTo::Nothing | LedTo::Deadline => false,
@@ -113,12 +114,12 @@ impl LedTo {
 }
 
 impl ErrorRecord {
-    /// Whether it is known by this action: the step's, or the engine-made one that found it.
+    /// Returns whether `action` is the step's action or the engine-made one that found the error.
     pub fn is_of_action(&self, action: &str) -> bool {
         *self.action == *action || self.found_by.as_deref() == Some(action)
     }
 
-    /// As policies see it.
+    /// Returns the fields that policies match on.
     pub fn to_match(&self) -> ErrorToMatch<'_> {
         ErrorToMatch {
             cause: &self.cause,
@@ -132,38 +133,38 @@ impl ErrorRecord {
     }
 }
 
-/// The rounds of a unit since the last manual resume, this one included.
-pub fn rounds_of(unit: &Unit) -> u32 {
+/// Counts the rounds of a unit since its last manual resume, the current one included.
+pub fn rounds_since_manual_resume(unit: &Unit) -> u32 {
     unit.round.number.saturating_sub(unit.round.manual).saturating_add(1)
 }
 
-/// What an event records of errors: each attempt that stalled or failed, with what came of it. `run` is as the event
-/// leaves it.
-pub fn errors_of(event: &Event, run: &Run, flow: &Flow) -> Vec<ErrorRecord> {
+/// Builds the error records of an event: one for each attempt that stalled or failed, with what the ladder did about
+/// it, and one for a missed deadline. `run` is the state after the event.
+pub fn collect_error_records(event: &Event, run: &Run, flow: &Flow) -> Vec<ErrorRecord> {
     let mut records = Vec::new();
     for (place, fact) in event.facts.iter().enumerate() {
         let (unit, attempt, error, fatal, (led_to, policy)) =
             if let Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } } = fact {
                 let Some(error) = outcome.error() else { continue };
-                let followed = resolution_in(&event.facts[place + 1..], *unit);
+                let followed = find_resolution(&event.facts[place + 1..], *unit);
                 (*unit, *attempt, error, matches!(outcome, Outcome::Failed(_)), followed)
             } else if let Fact::Failing { error: failed, .. } = fact {
-                // A deadline ends no attempt: it is recorded with what the run was waiting for.
+                // A deadline ends no attempt: it is recorded for the unit that the run was waiting for.
                 let Some(unit) = failed.waiting else { continue };
                 let attempt = run.unit(unit).map_or(0, |unit| unit.attempts);
                 (unit, attempt, &failed.error, failed.fatal, (LedTo::Deadline, None))
             } else {
                 continue;
             };
-        let record = record_of(run, flow, unit, error);
+        let record = build_error_record(run, flow, unit, error);
         let (generation, at) = (event.generation, event.time());
         records.push(ErrorRecord { generation, attempt, at, fatal, led_to, policy, ..record });
     }
     records
 }
 
-/// What is recorded of an error of this unit, as far as the run and the error tell it.
-fn record_of(run: &Run, flow: &Flow, unit: UnitRef, error: &Error) -> ErrorRecord {
+/// Builds a record with all that follows from the run and the error. The caller sets attempt, fatality and resolution.
+fn build_error_record(run: &Run, flow: &Flow, unit: UnitRef, error: &Error) -> ErrorRecord {
     let step = flow.step(unit.step);
     let Fingerprint { group, pattern } = Fingerprint::of(&step.full_action, &error.cause);
     ErrorRecord {
@@ -181,7 +182,7 @@ fn record_of(run: &Run, flow: &Flow, unit: UnitRef, error: &Error) -> ErrorRecor
         cause: error.cause.clone(),
         fatal: false,
         reason: error.reason,
-        rounds: run.unit(unit).map_or(1, rounds_of),
+        rounds: run.unit(unit).map_or(1, rounds_since_manual_resume),
         minimum_delay: step.limits.minimum_delay,
         group,
         pattern,
@@ -191,8 +192,9 @@ fn record_of(run: &Run, flow: &Flow, unit: UnitRef, error: &Error) -> ErrorRecor
     }
 }
 
-/// What the rest of the event says that came of an error.
-fn resolution_in(facts: &[Fact], of: UnitRef) -> (LedTo, Option<PolicyRef>) {
+/// Finds what the ladder did about an error of unit `of`: the first fact about that unit after the end of its attempt
+/// tells it.
+fn find_resolution(facts: &[Fact], of: UnitRef) -> (LedTo, Option<PolicyRef>) {
     for fact in facts {
         let Fact::Unit { unit, fact } = fact else { continue };
         let simple = [
@@ -211,7 +213,7 @@ fn resolution_in(facts: &[Fact], of: UnitRef) -> (LedTo, Option<PolicyRef>) {
             return (led_to, None);
         }
     }
-    // The run fails with this step, or was failing before it: then nobody was asked any more.
+    // The run fails with this step, or was failing already, so that no policy was matched.
     let fails = |fact: &Fact| matches!(fact, Fact::Failing { error, .. } if error.unit == Some(of));
     (if facts.iter().any(fails) { LedTo::Failed } else { LedTo::Nothing }, None)
 }
@@ -222,16 +224,17 @@ fn resolution_in(facts: &[Fact], of: UnitRef) -> (LedTo, Option<PolicyRef>) {
 pub struct OpenError {
     /// What is known of the error itself.
     pub record: ErrorRecord,
-    /// When it is resumed by itself, and by which policy.
+    /// When it is resumed automatically, and by which policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<(Time, PolicyRef)>,
-    /// Whether somebody has acknowledged it.
+    /// Whether an operator has acknowledged it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub acknowledged: bool,
 }
 
-/// The units that events have brought into error, changed there or taken out of it, as the run is now.
-pub fn open_errors(events: &[Event], run: &Run, flow: &Flow) -> Vec<(UnitRef, Option<OpenError>)> {
+/// Lists the units whose open error may have been changed by `events`, each with its open error now (nothing once it is
+/// resolved). `run` is the state after the events. Stores keep their list of open errors by this.
+pub fn changed_open_errors(events: &[Event], run: &Run, flow: &Flow) -> Vec<(UnitRef, Option<OpenError>)> {
     let mut units: Vec<UnitRef> = Vec::new();
     for fact in events.iter().flat_map(|event| &event.facts) {
         if let Fact::Unit { unit, fact } = fact
@@ -241,7 +244,7 @@ pub fn open_errors(events: &[Event], run: &Run, flow: &Flow) -> Vec<(UnitRef, Op
             units.push(*unit);
         }
     }
-    // A clock that was set moves every schedule.
+    // A clock correction moves every scheduled resume.
     if events.iter().any(|event| event.clock_shift() != 0) {
         let in_error = run.units_where(|unit| matches!(unit.state, UnitState::Error { .. }));
         units.extend(in_error.into_iter().filter(|unit| !units.contains(unit)).collect::<Vec<_>>());
@@ -249,7 +252,7 @@ pub fn open_errors(events: &[Event], run: &Run, flow: &Flow) -> Vec<(UnitRef, Op
     units.into_iter().map(|unit| (unit, open_error(run, flow, unit))).collect()
 }
 
-/// Whether a fact may bring a unit into error or out of it.
+/// Returns whether a fact can bring a unit into error, change its open error or resolve it.
 fn may_change_open_error(fact: &UnitFact) -> bool {
     match fact {
         UnitFact::Scheduled { .. }
@@ -283,7 +286,7 @@ fn may_change_open_error(fact: &UnitFact) -> bool {
     }
 }
 
-/// The error of a unit, if it is in error now.
+/// Returns the error of a unit that is in error now.
 pub fn open_error(run: &Run, flow: &Flow, unit: UnitRef) -> Option<OpenError> {
     let state = run.unit(unit)?;
     let UnitState::Error { resume, acknowledged, .. } = &state.state else { return None };
@@ -295,7 +298,7 @@ pub fn open_error(run: &Run, flow: &Flow, unit: UnitRef) -> Option<OpenError> {
         fatal: matches!(past.outcome, Outcome::Failed(_)),
         led_to: if resume.is_some() { LedTo::Policy } else { LedTo::Rest },
         policy: resume.as_ref().map(|resume| resume.policy.clone()),
-        ..record_of(run, flow, unit, error)
+        ..build_error_record(run, flow, unit, error)
     };
     let resume = resume.as_ref().map(|resume| (resume.due, resume.policy.clone()));
     Some(OpenError { record, resume, acknowledged: acknowledged.is_some() })

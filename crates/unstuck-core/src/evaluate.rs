@@ -1,4 +1,4 @@
-//! Values that are computed for a run: expressions, conditions, templates, each within the limits of a payload.
+//! Evaluates expressions, conditions and templates for a run; results stay within the limits of a payload.
 
 use crate::decide::{Draft, MAX_PAYLOAD_BYTES};
 use crate::json::{Json, MAX_DEPTH};
@@ -7,6 +7,7 @@ use crate::model::flow::StepIndex;
 use crate::model::unit::{ITEMS_PER_PART, UnitRef};
 use serde_json::Value;
 
+/// Evaluates a template for a unit: a fixed value is returned as it is, a computed one is checked for size.
 pub(crate) fn evaluate_template(
     draft: &Draft<'_, '_>,
     template: &Template,
@@ -20,6 +21,8 @@ pub(crate) fn evaluate_template(
     }
 }
 
+/// Evaluates an expression for a unit. Binds the item of a `forEach` only if the expression reads it, because loading
+/// an item costs.
 pub(crate) fn evaluate_expression(
     draft: &Draft<'_, '_>,
     expression: &Expression,
@@ -33,6 +36,7 @@ pub(crate) fn evaluate_expression(
     expression.program.evaluate(&scope).map_err(|problem| format!("{}: {problem}", expression.source))
 }
 
+/// Evaluates an `if`, which must give true or false.
 pub(crate) fn evaluate_condition(draft: &Draft<'_, '_>, condition: &Expression) -> Result<bool, String> {
     let scope = draft.scope(&condition.reads, None)?;
     match condition.program.evaluate(&scope) {
@@ -46,7 +50,8 @@ pub(crate) fn evaluate_condition(draft: &Draft<'_, '_>, condition: &Expression) 
     }
 }
 
-/// The value of one item of a list.
+/// Loads the value of one `forEach` item. The list is stored in parts of [`ITEMS_PER_PART`], so that an item does not
+/// need all of it.
 pub(crate) fn item_value(draft: &Draft<'_, '_>, step: StepIndex, item: u32) -> Result<Value, String> {
     let place = item as usize;
     let part = draft.run().items(step).and_then(|items| items.values.get(place / ITEMS_PER_PART));
@@ -54,7 +59,7 @@ pub(crate) fn item_value(draft: &Draft<'_, '_>, step: StepIndex, item: u32) -> R
     values.get(place % ITEMS_PER_PART).cloned().ok_or_else(|| format!("there is no item {item}"))
 }
 
-/// What is made of others is a payload too, which must be stored and read again.
+/// Returns a computed value, or refuses it if it is too large or nested too deep to be stored and read again.
 pub(crate) fn check_payload_size(json: Json) -> Result<Json, String> {
     let bytes = json.text().len();
     if bytes > MAX_PAYLOAD_BYTES {
@@ -62,7 +67,7 @@ pub(crate) fn check_payload_size(json: Json) -> Result<Json, String> {
             "the outputs together are too large ({bytes} bytes, at most {MAX_PAYLOAD_BYTES}); return references"
         ));
     }
-    // Most are so short that they cannot be too deep.
+    // A short text cannot be nested too deep, so that most need no measuring.
     if bytes > MAX_DEPTH && json.depth() > MAX_DEPTH {
         return Err(format!(
             "the outputs together are nested too deep ({} levels, at most {MAX_DEPTH}); return references",
@@ -72,7 +77,7 @@ pub(crate) fn check_payload_size(json: Json) -> Result<Json, String> {
     Ok(json)
 }
 
-/// The first characters of a value, for an error text.
+/// Returns the first 60 characters of a value, for an error message.
 pub(crate) fn quote_briefly(json: &Json) -> String {
     let text = json.text();
     match text.char_indices().nth(60) {

@@ -26,22 +26,23 @@ pub struct Event {
     pub generation: u32,
     /// When. Never earlier than the event before it.
     pub at: Time,
-    /// What the clock said, where that is earlier: the event before was recorded by a clock that was ahead.
+    /// The time by the clock, where that is earlier than `at`: the event before was recorded by a clock that was ahead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock: Option<Time>,
-    /// Who brought it about.
+    /// Who caused it.
     pub by: Actor,
     /// What it established, in order.
     pub facts: Vec<Fact>,
 }
 
 impl Event {
-    /// What time it was, by the clock as it was then: what durations are counted from.
+    /// Returns the time by the clock as it was at the event. Durations count from this, because `at` may be ahead of
+    /// the clock.
     pub fn time(&self) -> Time {
         self.clock.unwrap_or(self.at)
     }
 
-    /// By how much it corrects the clock of its run.
+    /// Returns by how many milliseconds the event corrects the clock of its run.
     pub fn clock_shift(&self) -> i64 {
         let shifts =
             self.facts.iter().map(|fact| if let Fact::ClockCorrected { by } = fact { *by } else { 0 });
@@ -49,7 +50,7 @@ impl Event {
     }
 }
 
-/// Who brought something about.
+/// Who caused something.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Actor {
     /// The engine: a timer, a notice, a dispatch.
@@ -69,12 +70,12 @@ pub enum Fact {
     Admitted,
     /// It is paused.
     Paused { by: PausedBy, reason: Option<Arc<str>> },
-    /// It goes on.
+    /// The pause has ended.
     Unpaused,
-    /// The clock was set since the last event: what waits for a length of time is moved, so that it goes on at its own
-    /// pace. What waits for an instant follows the wall.
+    /// The clock was set since the last event: relative times are moved, so that lengths of time keep their
+    /// length. Instants stay.
     ClockCorrected {
-        /// By so many milliseconds, forward or (negative) back.
+        /// In milliseconds, forward or (negative) back.
         by: i64,
     },
     /// An operator has changed its input.
@@ -85,7 +86,7 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<Arc<str>>,
     },
-    /// A signal has come and is kept.
+    /// A signal has arrived and is kept.
     SignalKept {
         name: Arc<str>,
         /// What it carries.
@@ -101,19 +102,19 @@ pub enum Fact {
     },
     /// The handler was started.
     HandlerStarted { run: RunId },
-    /// The handler told what it is doing.
+    /// The handler reported its state.
     HandlerChanged { state: RunState },
-    /// The generation is over: every step is done.
+    /// The generation has ended: every step is done.
     Completed {
-        /// What it puts out.
+        /// Its output.
         output: Payload,
     },
-    /// The generation is over: it failed.
+    /// The generation has ended: it failed.
     RunFailed {
         /// The handler's own error, if that failed too.
         handler_error: Option<Box<RunError>>,
     },
-    /// The generation is over: somebody cancelled it.
+    /// The generation has ended: it was cancelled.
     RunCancelled { reason: Option<Arc<str>> },
     /// A final run starts its next generation.
     Reran {
@@ -211,7 +212,7 @@ pub enum Closing {
     Dropped,
     /// The run ended.
     Cancelled,
-    /// An operator said so.
+    /// By an operator.
     Skipped,
 }
 
@@ -235,9 +236,9 @@ pub enum UnitFact {
     Dequeued { worker: Worker },
     /// Work began; for an executor of this process a claim is a start.
     Started { worker: Worker },
-    /// The worker told how far it is.
+    /// The worker reported progress.
     Progress {
-        /// In its words.
+        /// The value as the worker reported it.
         value: Payload,
     },
     /// Lines of the report of its process were ignored.
@@ -268,12 +269,12 @@ pub enum UnitFact {
         delay: Millis,
         /// Attempts of the round that stalled.
         stalled: u32,
-        /// Out of so many; `None` is unlimited.
+        /// The budget; `None` is unlimited.
         max: Option<u32>,
     },
     /// Rung 1: the retry strategy holds it for an operator.
     Held,
-    /// Rung 2: it failed, and the flow goes on.
+    /// Rung 2: it failed, and the flow continues.
     #[serde(rename = "WentOn")]
     Ignored,
     /// Rung 3: a policy will resume it; until then it is in `error`.
@@ -287,15 +288,15 @@ pub enum UnitFact {
         /// Of how many.
         max: u32,
     },
-    /// Rung 3: these policies are about the error, and did not take it. What follows is told after this.
+    /// Rung 3: these policies match the error but did not take it. The facts after this one tell what follows.
     PassedOver {
-        /// Some of them, in the order in which they match; those that are used up first.
+        /// Some of them in matching order, used-up ones first.
         policies: Vec<PassedPolicy>,
     },
-    /// Rung 5: it rests in `error`.
+    /// Rung 5: it stays in `error`.
     #[serde(rename = "Rested")]
     LeftInError,
-    /// Somebody has seen its error, and wants it left alone.
+    /// An operator has acknowledged its error: no policy resumes it.
     Acknowledged { reason: Option<Arc<str>> },
     /// An operator has done it by hand.
     DoneByHand { output: Payload, reason: Option<Arc<str>> },
@@ -314,15 +315,15 @@ pub enum UnitFact {
         due: Time,
         /// How often it was stuck in its round, counted ones only.
         stuck: u32,
-        /// Out of so many.
+        /// The budget.
         max: u32,
         /// Its place in the queue.
         place: QueuePlace,
     },
-    /// Its `if` was false, or an operator said so.
+    /// Its `if` was false, or an operator skipped it.
     Skipped {
         why: SkippedBy,
-        /// In the operator's words.
+        /// The reason that the operator gave.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<Arc<str>>,
     },
@@ -332,7 +333,7 @@ pub enum UnitFact {
     TimerSet {
         /// When that is due.
         due: Time,
-        /// Whether somebody gave that instant, and not a length of time.
+        /// Whether the flow gave that instant, rather than a length of time.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         is_instant: bool,
     },
@@ -350,7 +351,7 @@ pub enum UnitFact {
         resumed_by: Option<ResumedBy>,
         run: RunId,
     },
-    /// The child told what it is doing.
+    /// The child reported its state.
     ChildChanged { state: RunState },
     /// An operator chose for a held step.
     Chosen {
@@ -370,7 +371,7 @@ pub enum UnitFact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         waited: Option<Millis>,
     },
-    /// The run ended under it.
+    /// Its run ended first.
     Closed { how: Closing },
 }
 
@@ -400,8 +401,8 @@ fn is_no_shift(shift: &i64) -> bool {
 }
 
 impl Event {
-    /// Calls `each` with every stored payload that it names.
-    pub fn payloads(&self, mut each: impl FnMut(PayloadId)) {
+    /// Calls `each` with the id of every stored payload that the event refers to.
+    pub fn for_each_payload(&self, mut each: impl FnMut(PayloadId)) {
         let mut payload = |payload: &Payload| {
             if let Payload::Stored(id) = payload {
                 each(*id);

@@ -1,4 +1,4 @@
-//! From state to state: what each fact of an event does to a run. Decides nothing, refuses nothing.
+//! Applies events to a run: what each fact changes in its state. Decides nothing and refuses nothing.
 
 mod clock;
 
@@ -6,7 +6,7 @@ use crate::slot::releases_slot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use self::clock::{correct_clock, correct_reran};
+use self::clock::{shift_clock, shift_clock_for_rerun};
 use crate::bulk::{self, BulkRef};
 use crate::event::{Closing, Event, Fact, Started, UnitFact};
 use crate::json::Payload;
@@ -20,17 +20,17 @@ use crate::model::unit::{
 };
 use crate::time::Time;
 
-/// Applies one event. The first event of a run makes it.
+/// Applies one event to a run; the first event of a run creates it.
 pub fn evolve(run: &mut Option<Run>, event: &Event) {
     for fact in &event.facts {
-        apply_to(run, fact, event.time());
+        apply_fact_or_start(run, fact, event.time());
     }
     if let Some(run) = run {
         finish_event(run, event.seq, event.at);
     }
 }
 
-/// The state that a whole history leads to.
+/// Applies a whole history and returns the state it leads to.
 pub fn replay<'a>(history: impl IntoIterator<Item = &'a Event>) -> Option<Run> {
     let mut run = None;
     for event in history {
@@ -39,7 +39,8 @@ pub fn replay<'a>(history: impl IntoIterator<Item = &'a Event>) -> Option<Run> {
     run
 }
 
-/// Ends an event: its number and time, and the slot that a resting run gives back.
+/// Records the number and time of an event after its facts were applied, and releases the slot of a run that came to
+/// rest.
 pub(crate) fn finish_event(run: &mut Run, seq: u64, at: Time) {
     run.seq = seq;
     run.updated_at = at;
@@ -50,17 +51,17 @@ pub(crate) fn finish_event(run: &mut Run, seq: u64, at: Time) {
     }
 }
 
-/// Applies one fact; a start makes the run.
-pub(crate) fn apply_to(run: &mut Option<Run>, fact: &Fact, at: Time) {
+/// Applies one fact; `Started` creates the run. Other facts do nothing while there is no run.
+pub(crate) fn apply_fact_or_start(run: &mut Option<Run>, fact: &Fact, at: Time) {
     match (&mut *run, fact) {
         (_, Fact::Started(started)) => *run = Some(new_run(started, at)),
-        (Some(run), fact) => apply(run, fact, at),
+        (Some(run), fact) => apply_fact(run, fact, at),
         (None, _) => {}
     }
 }
 
-/// Applies one fact to a run that exists.
-pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
+/// Applies one fact to an existing run.
+pub(crate) fn apply_fact(run: &mut Run, fact: &Fact, at: Time) {
     if run.bulk.is_some() && bulk::rerun_result(fact).is_some() {
         run.bulk = None;
     }
@@ -73,7 +74,7 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
         }
         Fact::Paused { by, .. } => run.paused = Some(*by),
         Fact::Unpaused => run.paused = None,
-        Fact::ClockCorrected { by } => correct_clock(run, *by),
+        Fact::ClockCorrected { by } => shift_clock(run, *by),
         Fact::InputChanged { input, digest } => {
             run.input = input.clone();
             if digest.is_some() {
@@ -83,13 +84,13 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
         Fact::SignalKept { name, payload } => {
             run.signals.entry(name.clone()).or_default().push_back(payload.clone());
         }
-        Fact::SignalTaken { name } => take_signal(run, name),
+        Fact::SignalTaken { name } => consume_signal(run, name),
         Fact::Failing { error, handler } => {
             let handler = handler.clone().map(|flow| Handler { flow, run: None, state: RunState::Queued });
             run.phase = Phase::Failing(Failing { since: at, error: (**error).clone(), handler });
         }
         Fact::HandlerStarted { run: id } => change_handler(run, |handler| {
-            // Until it tells otherwise it is taken to be running, as any child is.
+            // A handler counts as running until it reports another state, as any child does.
             (handler.run, handler.state) = (Some(*id), RunState::Running);
         }),
         Fact::HandlerChanged { state } => change_handler(run, |handler| handler.state = *state),
@@ -125,11 +126,11 @@ pub(crate) fn apply(run: &mut Run, fact: &Fact, at: Time) {
                 Closing::Skipped => ItemsEnd::Skipped { at },
             }
         }),
-        Fact::Unit { unit, fact } => apply_to_unit(run, *unit, fact, at),
+        Fact::Unit { unit, fact } => apply_unit_fact(run, *unit, fact, at),
     }
 }
 
-/// The run that a start makes.
+/// Builds the first state of a run from its `Started` fact.
 pub(crate) fn new_run(started: &Started, at: Time) -> Run {
     Run {
         id: started.run,
@@ -159,7 +160,8 @@ pub(crate) fn new_run(started: &Started, at: Time) -> Run {
     }
 }
 
-fn take_signal(run: &mut Run, name: &str) {
+/// Removes the oldest kept signal of this name.
+fn consume_signal(run: &mut Run, name: &str) {
     if let Some(kept) = run.signals.get_mut(name) {
         kept.pop_front();
         if kept.is_empty() {
@@ -168,24 +170,28 @@ fn take_signal(run: &mut Run, name: &str) {
     }
 }
 
+/// Changes the handler of a failing run; does nothing to any other run.
 fn change_handler(run: &mut Run, change: impl FnOnce(&mut Handler)) {
     if let Phase::Failing(Failing { handler: Some(handler), .. }) = &mut run.phase {
         change(handler);
     }
 }
 
+/// Changes the items of a fan-out; does nothing to a step without items.
 fn change_items(run: &mut Run, step: StepIndex, change: impl FnOnce(&mut Items)) {
     if let StepRun::Items(items) = &mut run.steps[usize::from(step.0)] {
         change(items);
     }
 }
 
+/// Ends the generation: nothing of it waits or is paused any longer.
 fn end_run(run: &mut Run, at: Time, how: RunOutcome) {
     run.phase = Phase::Ended(RunEnd { at, how });
     run.paused = None;
     run.signals.clear();
 }
 
+/// Ends a failing run as failed, with its own error and that of its handler.
 fn fail_run(run: &mut Run, at: Time, handler_error: Option<Box<RunError>>) {
     if let Phase::Failing(failing) = &run.phase {
         let handler = failing.handler.as_ref().and_then(|handler| handler.run).map(|id| (id, handler_error));
@@ -194,6 +200,7 @@ fn fail_run(run: &mut Run, at: Time, handler_error: Option<Box<RunError>>) {
     }
 }
 
+/// Begins the next generation of a final run: `keep` names the steps that keep their results, all others are reset.
 fn begin_generation(run: &mut Run, fact: &Fact) {
     let Fact::Reran { generation, flow, deadline, steps, keep, keep_children, serves, limit, .. } = fact
     else {
@@ -202,19 +209,19 @@ fn begin_generation(run: &mut Run, fact: &Fact) {
     if let Fact::Reran { deadline_is_relative, clock, bulk, .. } = fact {
         run.deadline_is_relative = *deadline_is_relative;
         run.bulk = *bulk;
-        correct_reran(run, *clock);
+        shift_clock_for_rerun(run, *clock);
     }
     let mut old = std::mem::take(&mut run.steps);
     run.steps = vec![StepRun::Single(Unit::default()); usize::from(*steps)];
     for step in keep {
         let place = usize::from(step.0);
         run.steps[place] = match std::mem::replace(&mut old[place], StepRun::Single(Unit::default())) {
-            StepRun::Single(unit) => StepRun::Single(keep_unit(unit, run.generation)),
-            StepRun::Items(items) => StepRun::Items(keep_items(items, run.generation)),
+            StepRun::Single(unit) => StepRun::Single(carry_over_unit(unit, run.generation)),
+            StepRun::Items(items) => StepRun::Items(carry_over_items(items, run.generation)),
         };
     }
     for (new, old) in run.steps.iter_mut().zip(old) {
-        // A step that runs again continues the same child, and its first attempt is told of those before it.
+        // A step that runs again continues the same child and keeps its earlier attempts.
         if let (StepRun::Single(new), StepRun::Single(mut old), true) = (new, old, *keep_children) {
             new.child = new.child.or(old.child);
             new.earlier.extend(old.take_earlier_attempts(run.generation));
@@ -224,30 +231,33 @@ fn begin_generation(run: &mut Run, fact: &Fact) {
         *old = *new;
     }
     run.generation = *generation;
-    run.rebuild_recent();
+    run.rebuild_recent_attempts();
     run.flow = *flow;
     run.deadline = *deadline;
     run.phase = Phase::Going;
     run.slot = limit.clone().map_or(Slot::Unlimited, Slot::Wanted);
 }
 
-/// What is left of a completed or skipped unit in the next generation.
-fn keep_unit(mut unit: Unit, generation: u32) -> Unit {
+/// Carries a completed or skipped unit over into the next generation, without its round and budgets.
+fn carry_over_unit(mut unit: Unit, generation: u32) -> Unit {
     let earlier = unit.take_earlier_attempts(generation);
     Unit { state: unit.state, input: unit.input, child: unit.child, earlier, ..Unit::default() }
 }
 
-/// What is left of a unit that is to run again.
+/// Resets a unit that will run again; only its child and its attempts of earlier generations remain.
 fn reset_unit(mut unit: Unit, generation: u32) -> Unit {
     Unit { child: unit.child, earlier: unit.take_earlier_attempts(generation), ..Unit::default() }
 }
 
-/// A fan-out in the next generation: completed items stay, failed and unlaunched ones are to be launched.
-fn keep_items(items: Items, generation: u32) -> Items {
+/// Carries a fan-out over into the next generation: completed items stay, all others are launched again.
+fn carry_over_items(items: Items, generation: u32) -> Items {
     let units = items.units.into_iter().map(|(item, unit)| {
         let reused = matches!(unit.state, UnitState::Completed { .. } | UnitState::Skipped { .. });
         let is_done = matches!(items.end, ItemsEnd::Completed { .. } | ItemsEnd::Skipped { .. });
-        (item, if reused || is_done { keep_unit(unit, generation) } else { reset_unit(unit, generation) })
+        (
+            item,
+            if reused || is_done { carry_over_unit(unit, generation) } else { reset_unit(unit, generation) },
+        )
     });
     let units = units.collect();
     match items.end {
@@ -261,19 +271,20 @@ fn keep_items(items: Items, generation: u32) -> Items {
     }
 }
 
-fn apply_to_unit(run: &mut Run, unit: UnitRef, fact: &UnitFact, at: Time) {
+/// Applies a fact to a step or item, and keeps the counters of its fan-out in step.
+fn apply_unit_fact(run: &mut Run, unit: UnitRef, fact: &UnitFact, at: Time) {
     launch_item(run, unit);
     if let UnitFact::Ended { attempt, .. } = fact {
-        run.add_recent(unit, *attempt, at);
+        run.record_recent_attempt(unit, *attempt, at);
     }
     let Some(state) = run.unit_mut(unit) else { return };
     if unit.item.is_none() {
-        change_unit(state, fact, at);
+        transition_unit(state, fact, at);
         return;
     }
     let (was, mut before) = (state.state.is_progressing(), UnitCounts::default());
     before.add(&state.state);
-    change_unit(state, fact, at);
+    transition_unit(state, fact, at);
     let (is, mut now) = (state.state.is_progressing(), UnitCounts::default());
     now.add(&state.state);
     change_items(run, unit.step, |items| {
@@ -282,7 +293,7 @@ fn apply_to_unit(run: &mut Run, unit: UnitRef, fact: &UnitFact, at: Time) {
     });
 }
 
-/// The first fact about an item launches it.
+/// Creates the state of an item with the first fact about it.
 fn launch_item(run: &mut Run, unit: UnitRef) {
     if let Some(item) = unit.item {
         change_items(run, unit.step, |items| {
@@ -295,7 +306,8 @@ fn launch_item(run: &mut Run, unit: UnitRef) {
     }
 }
 
-fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
+/// Applies a fact to the state of one unit.
+fn transition_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
     if bulk::resume_result(fact).is_some() {
         unit.round.bulk = None;
     }
@@ -356,7 +368,7 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
         UnitFact::PassedOver { .. } | UnitFact::ReportIgnored { .. } => return,
         UnitFact::Chosen { bulk, .. } => return remember_bulk(unit, *bulk),
         UnitFact::Resumed { by, bulk, .. } => {
-            // A resume of what waits for a retry keeps the bulk action that wants to know how it comes out.
+            // A manual resume during a retry delay keeps the bulk action that waits for the result.
             unit.round = Round { bulk: bulk.or(unit.round.bulk), ..next_round(&unit.round, *by) };
             return;
         }
@@ -365,17 +377,19 @@ fn change_unit(unit: &mut Unit, fact: &UnitFact, at: Time) {
     unit.state = next;
 }
 
+/// Records the state that the child of an active unit has reported.
 fn set_child_state(unit: &mut Unit, new: RunState) {
     if let UnitState::Active(LiveAttempt { doing: AttemptPhase::Child { state, .. }, .. }) = &mut unit.state {
         *state = new;
     }
 }
 
-/// The bulk action that wants to know how it comes out, if one does.
+/// Remembers the bulk action that waits for the result of this round, if one does.
 fn remember_bulk(unit: &mut Unit, bulk: Option<BulkRef>) {
     unit.round.bulk = bulk.or(unit.round.bulk);
 }
 
+/// Returns the state of a unit that was closed with its run.
 fn closed_state(how: Closing, at: Time) -> UnitState {
     match how {
         Closing::Failed => UnitState::Failed { at, goes_on: false },
@@ -385,6 +399,7 @@ fn closed_state(how: Closing, at: Time) -> UnitState {
     }
 }
 
+/// Records a progress value, which is also a heartbeat.
 fn set_progress(unit: &mut Unit, value: &Payload, at: Time) {
     if let UnitState::Active(LiveAttempt { doing: AttemptPhase::Working { heard, progress, .. }, .. }) =
         &mut unit.state
@@ -394,6 +409,7 @@ fn set_progress(unit: &mut Unit, value: &Payload, at: Time) {
     }
 }
 
+/// Marks the error of a unit as acknowledged, which drops its scheduled resume.
 fn acknowledge(unit: &mut Unit, reason: Option<&Arc<str>>, at: Time) {
     if let UnitState::Error { resume, acknowledged, .. } = &mut unit.state {
         *resume = None;
@@ -401,7 +417,7 @@ fn acknowledge(unit: &mut Unit, reason: Option<&Arc<str>>, at: Time) {
     }
 }
 
-/// The limit of a queued attempt, or of one under way, is moved on.
+/// Moves the limit of a queued or live attempt to `until`, because of downtime.
 fn extend_limit(unit: &mut Unit, until: Time, heard_at: Option<Time>) {
     match &mut unit.state {
         UnitState::Ready(queued) => queued.spared = Some(until),
@@ -423,27 +439,30 @@ fn extend_limit(unit: &mut Unit, until: Time, heard_at: Option<Time>) {
     }
 }
 
-/// In error, since when it has been.
+/// Returns the error state of a unit; one that was in error before keeps the time since when.
 fn error_state(unit: &Unit, at: Time, resume: Option<AutoResume>) -> UnitState {
     let since = if let UnitState::Error { since, .. } = unit.state { since } else { at };
     UnitState::Error { since, resume, acknowledged: None }
 }
 
+/// Returns the state of a unit that waits for a timer of its flow.
 fn timer_state(due: Time, is_instant: bool) -> UnitState {
     UnitState::Waiting(Waiting::Timer { due, is_instant })
 }
 
+/// Returns the state of a unit that waits for its next attempt.
 fn retry_state(due: Time, by: ResumedBy, place: QueuePlace) -> UnitState {
     UnitState::Waiting(Waiting::Again { due, by, place })
 }
 
+/// Returns the next round of a unit: its budgets start at zero, and a manual resume starts the count of rounds again.
 fn next_round(round: &Round, by: ResumedBy) -> Round {
     let number = round.number.saturating_add(1);
     let manual = if by == ResumedBy::Operator { number } else { round.manual };
     Round { number, manual, ..Round::default() }
 }
 
-/// The attempt of a queued or handed-out unit, now with `doing`.
+/// Returns the active state of a queued or dequeued unit, in phase `doing`; its attempt keeps its number.
 fn active_state(unit: &Unit, at: Time, doing: AttemptPhase) -> UnitState {
     let (attempt, resumed_by, queued_at) = match &unit.state {
         UnitState::Ready(queued) => (queued.attempt, queued.resumed_by, queued.since),
@@ -461,8 +480,8 @@ fn active_state(unit: &Unit, at: Time, doing: AttemptPhase) -> UnitState {
     UnitState::Active(LiveAttempt { attempt, resumed_by, queued_at, doing, spared: None })
 }
 
-/// Files the attempt under `past` and counts it. The state that follows comes with the next fact, except for a
-/// completed one.
+/// Moves the live attempt of a unit to `past`, counts its outcome, and returns the next state. For all outcomes but
+/// `Completed` the next fact of the event sets the state that follows.
 fn end_attempt(unit: &mut Unit, attempt: u32, outcome: &Outcome, at: Time) -> UnitState {
     unit.attempts = unit.attempts.max(attempt);
     count_outcome(&mut unit.round, outcome);
@@ -509,7 +528,7 @@ fn end_attempt(unit: &mut Unit, attempt: u32, outcome: &Outcome, at: Time) -> Un
     if unit.earlier.len() + unit.past.len() >= KEPT_ATTEMPTS {
         if unit.earlier.is_empty() { drop(unit.past.remove(0)) } else { drop(unit.earlier.remove(0)) }
     }
-    // Most units have one attempt: room for it and no more.
+    // Most units have one attempt: reserve room for one.
     if unit.past.is_empty() {
         unit.past.reserve_exact(1);
     }
@@ -524,7 +543,7 @@ fn end_attempt(unit: &mut Unit, attempt: u32, outcome: &Outcome, at: Time) -> Un
     }
 }
 
-/// Which budget of its round an outcome uses.
+/// Counts an outcome against the budget of the round that it uses.
 fn count_outcome(round: &mut Round, outcome: &Outcome) {
     match outcome {
         Outcome::Stalled(_) | Outcome::Failed(_) => round.stalled += 1,

@@ -1,4 +1,4 @@
-//! Why a run is where it is: what happened, what comes next and when, and what an operator could do now.
+//! Explains why a run is where it is: what happened, what comes next and when, and what an operator could do now.
 
 mod headline;
 mod output_fields;
@@ -18,11 +18,11 @@ use crate::policy::PoliciesPaused;
 use crate::reason::{self, DecisionLine, StoryLine, phrases};
 use crate::time::Time;
 
-/// So many sentences of the history are told; the document of the run has every decision.
+/// How many sentences of the history are shown; the document of the run has every decision.
 const HAPPENED: usize = 20;
-/// So many items of a fan-out, timers or choices are shown one by one.
+/// How many items, timers or choices are listed.
 const SHOWN: usize = 20;
-/// The reason of a pause is cut here.
+/// The length at which the reason of a pause is cut.
 const LONGEST_REASON: usize = 200;
 
 /// A run, explained.
@@ -32,11 +32,11 @@ pub struct Explanation {
     /// When it was explained.
     pub now: Time,
     pub state: RunState,
-    /// Whether it has something to do and nobody executes it.
+    /// Whether it has work that no process executes.
     pub is_idle: bool,
     /// The whole in one sentence.
     pub headline: String,
-    /// What else is to be known about it, in sentences, such as that a clock was wrong.
+    /// Further sentences, such as that the clock was wrong.
     pub notes: Vec<String>,
     /// What happened in this generation: the last of it, and the last errors before that.
     pub happened: Vec<(Time, String)>,
@@ -87,7 +87,7 @@ pub struct ExplainContext<'a> {
     pub children: &'a [(RunId, RunState)],
     /// What is wrong with runs below it that are held or in error, where that is known: see [`causes`].
     pub causes: &'a [(RunId, String)],
-    /// Whether it has something to do and nobody executes it: see [`is_idle`](crate::home::is_idle).
+    /// Whether it has work that no process executes: see [`is_idle`](crate::home::is_idle).
     pub is_idle: bool,
     /// Who has the slots of the limit that it, or the run below it, waits for; some of them.
     pub holders: &'a [SlotHolder],
@@ -105,18 +105,18 @@ pub struct SlotHolder {
     pub root: RunId,
     /// What it is doing.
     pub state: RunState,
-    /// Whether it has something to do and nobody executes it.
+    /// Whether it has work that no process executes.
     pub is_idle: bool,
 }
 
 impl SlotHolder {
-    /// `run_0s86mke080000 (idle)`.
+    /// Describes the holder: `run_0s86mke080000 (idle)`.
     pub fn description(&self) -> String {
         format!("{} ({})", self.run, if self.is_idle { "idle" } else { phrases::state(self.state) })
     }
 }
 
-/// Explains a run, knowing no more than what its children are doing. `history` starts with its first event.
+/// Explains a run with no context but the states of its children. `history` starts with its first event.
 pub fn explain(
     run: &Run,
     flow: &Flow,
@@ -127,7 +127,7 @@ pub fn explain(
     explain_in_context(run, flow, history, now, ExplainContext { children, ..ExplainContext::default() })
 }
 
-/// Explains a run, with what is known of its surroundings. `history` starts with its first event.
+/// Explains a run with what is known of its surroundings. `history` starts with its first event.
 pub fn explain_in_context(
     run: &Run,
     flow: &Flow,
@@ -161,7 +161,7 @@ pub fn explain_in_context(
         now,
         state: run.state(),
         is_idle,
-        headline: headline::headline(&view),
+        headline: headline::build_headline(&view),
         notes: Vec::new(),
         happened,
         earlier,
@@ -172,8 +172,8 @@ pub fn explain_in_context(
     }
 }
 
-/// What is wrong with each of these runs that is held or in error: the cause of its first such step, or of its first such
-/// child. Children come after their parents.
+/// Finds the cause of each of these runs that is held or in error: that of its first such step, or of its first such
+/// child. Children must come after their parents in `runs`.
 pub fn causes(runs: &[Run]) -> Vec<(RunId, String)> {
     let mut found: Vec<(RunId, String)> = Vec::new();
     for run in runs.iter().rev() {
@@ -204,8 +204,8 @@ pub fn causes(runs: &[Run]) -> Vec<(RunId, String)> {
     found
 }
 
-/// The lines of a long story that matter most, in order, and how many are left out. The last errors are told before what went
-/// well later.
+/// Keeps the most important lines of a long story in order, and counts the others: half of the room is for the last
+/// errors, the rest for the latest lines.
 fn shorten_story(story: Vec<StoryLine>) -> (Vec<(Time, String)>, usize) {
     let troubles = story.iter().enumerate().rev().filter(|(_, line)| line.is_trouble);
     let mut kept: BTreeSet<usize> = troubles.map(|(place, _)| place).take(HAPPENED / 2).collect();
@@ -241,18 +241,18 @@ impl<'a> RunContext<'a> {
         self.flow.step(unit.step)
     }
 
-    /// How people write a unit, marked as a name.
-    fn quoted(&self, unit: UnitRef) -> String {
+    /// Returns the name of a unit in backticks.
+    fn quoted_name(&self, unit: UnitRef) -> String {
         format!("`{}`", phrases::name(self.flow, unit))
     }
 
-    /// What a child run is doing: what is known of it, else what it last told.
+    /// Returns the state of a child run: the one given in the context, else the one it last reported.
     fn child_state(&self, child: RunId, recorded: RunState) -> RunState {
         self.children.iter().find(|(id, _)| *id == child).map_or(recorded, |(_, state)| *state)
     }
 
-    /// The child run that a unit is waiting for, and what that is doing.
-    fn child_of(&self, unit: &Unit) -> Option<(RunId, RunState)> {
+    /// Returns the child run that a unit waits for, and its state.
+    fn awaited_child(&self, unit: &Unit) -> Option<(RunId, RunState)> {
         let UnitState::Active(LiveAttempt { doing: AttemptPhase::Child { state, .. }, .. }) = &unit.state
         else {
             return None;
@@ -261,8 +261,8 @@ impl<'a> RunContext<'a> {
         Some((child, self.child_state(child, *state)))
     }
 
-    /// Who has the slots, for the rest of a sentence: `run_1 (idle) has it`.
-    fn held_by(&self) -> Option<String> {
+    /// Describes who holds the slots, as the end of a sentence: `run_1 (idle) has it`.
+    fn describe_slot_holders(&self) -> Option<String> {
         let names: Vec<String> = self.holders.iter().map(SlotHolder::description).collect();
         match names.len() {
             0 => None,
@@ -271,8 +271,8 @@ impl<'a> RunContext<'a> {
         }
     }
 
-    /// Why nothing resumes automatically: `paused by ada since 10:00:00 UTC ("maintenance")`.
-    fn paused_words(&self) -> Option<String> {
+    /// Describes why automatic resumes are paused: `paused by ada since 10:00:00 UTC ("maintenance")`.
+    fn describe_policies_paused(&self) -> Option<String> {
         let PoliciesPaused { since, by, reason } = self.policies_paused?;
         let reason = phrases::shorten_to_line(reason, LONGEST_REASON);
         Some(format!(
@@ -282,8 +282,8 @@ impl<'a> RunContext<'a> {
         ))
     }
 
-    /// The units that `wanted` picks, with their state.
-    fn units(&self, wanted: impl Fn(&Unit) -> bool) -> Vec<(UnitRef, &'a Unit)> {
+    /// Lists the units that fulfil `wanted`, with their states.
+    fn units_where(&self, wanted: impl Fn(&Unit) -> bool) -> Vec<(UnitRef, &'a Unit)> {
         let mut found = Vec::new();
         self.run.each_unit(|unit, state| {
             if wanted(state) {
@@ -293,8 +293,8 @@ impl<'a> RunContext<'a> {
         found
     }
 
-    /// The last decision about a unit in this generation.
-    fn decision(&self, unit: UnitRef) -> Option<&'a DecisionLine> {
+    /// Returns the last decision about a unit in this generation.
+    fn last_decision(&self, unit: UnitRef) -> Option<&'a DecisionLine> {
         let of_unit =
             |line: &&DecisionLine| line.unit == Some(unit) && line.generation == self.run.generation;
         self.decisions.iter().rev().find(of_unit)

@@ -1,4 +1,5 @@
-//! Fingerprints of errors: the cause with its changing parts taken out, so that the same trouble has the same name.
+//! Fingerprints of errors: the cause with its changing parts masked, so that errors of the same kind get the same
+//! group.
 
 use std::sync::Arc;
 
@@ -6,33 +7,33 @@ use serde_json::json;
 
 use crate::digest::digest;
 
-/// The rules below; a change of them that changes a pattern is another version.
+/// The version of the masking rules. Raise it with every change that changes a pattern.
 pub const FINGERPRINT_VERSION: u32 = 2;
 
-/// So many characters of a cause are looked at: what comes later does not make it another trouble.
+/// How many characters of a cause are looked at.
 const MAX_CHARACTERS: usize = 400;
 
 /// What an error has in common with others of its kind.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
-    /// A short name of the kind: of its action and its pattern.
+    /// The id of the group: a digest of the action and the pattern.
     pub group: Arc<str>,
-    /// The cause as people read it, without its changing parts.
+    /// The cause without its changing parts.
     pub pattern: Arc<str>,
 }
 
 impl Fingerprint {
-    /// Of an error of this action (full name) with this cause.
+    /// Computes the fingerprint of an error from the full name of its action and its cause.
     pub fn of(action: &str, cause: &str) -> Fingerprint {
-        let pattern = pattern(cause);
+        let pattern = mask_variable_parts(cause);
         let group = digest(&json!([action, pattern]));
         Fingerprint { group: format!("err_{}", &group[..12]).into(), pattern: pattern.into() }
     }
 }
 
-/// The cause with numbers, ids, addresses, quoted values and variable parts of paths taken out. Status and exit codes stay:
-/// a 404 is another trouble than a 503.
-pub fn pattern(cause: &str) -> String {
+/// Masks numbers, ids, addresses, quoted values and variable parts of paths in a cause. Status and exit codes stay,
+/// because a 404 and a 503 are different problems.
+pub fn mask_variable_parts(cause: &str) -> String {
     let is_long = cause.chars().nth(MAX_CHARACTERS).is_some();
     let cause: Vec<char> = cause.chars().take(MAX_CHARACTERS).collect();
     let mut pattern = String::with_capacity(cause.len());
@@ -40,13 +41,13 @@ pub fn pattern(cause: &str) -> String {
     let mut at = 0;
     while at < cause.len() {
         let c = cause[at];
-        if let Some(end) = quoted(&cause, at) {
+        if let Some(end) = end_of_quotation(&cause, at) {
             pattern.extend([c, '…', cause[end]]);
             let name: String = cause[at + 1..end].iter().collect();
-            code = Code::None.after(&name);
+            code = Code::None.after_word(&name);
             at = end + 1;
         } else if c.is_whitespace() {
-            // However it was wrapped or indented.
+            // Line breaks and indentation count as one space.
             if !pattern.ends_with(' ') {
                 pattern.push(' ');
             }
@@ -60,8 +61,11 @@ pub fn pattern(cause: &str) -> String {
         } else {
             let end = end_of_word(&cause, at);
             let word: String = cause[at..end].iter().collect();
-            pattern.push_str(&without_ends(&word, code.before(&word, &cause[end..])));
-            code = code.after(&word);
+            pattern.push_str(&mask_word_before_punctuation(
+                &word,
+                code.confirm_for_number(&word, &cause[end..]),
+            ));
+            code = code.after_word(&word);
             at = end;
         }
     }
@@ -71,7 +75,7 @@ pub fn pattern(cause: &str) -> String {
     pattern.trim().to_owned()
 }
 
-/// Where a word that begins here ends. The query of an address belongs to it.
+/// Returns where the word that begins at `at` ends. The query of a URL belongs to its word.
 fn end_of_word(text: &[char], at: usize) -> usize {
     let until = |stops: fn(char) -> bool| {
         let length = text[at..].iter().position(|c| c.is_whitespace() || stops(*c));
@@ -82,8 +86,8 @@ fn end_of_word(text: &[char], at: usize) -> usize {
     if is_address { until(|c| is_delimiter(c) && !matches!(c, '=' | ';')) } else { end }
 }
 
-/// Where a quotation that begins here ends. An apostrophe inside of a word begins none.
-fn quoted(text: &[char], at: usize) -> Option<usize> {
+/// Returns where the quotation that begins at `at` ends, if one begins there. An apostrophe inside a word does not.
+fn end_of_quotation(text: &[char], at: usize) -> Option<usize> {
     let close = match text[at] {
         c @ ('"' | '\'' | '`') => c,
         '“' => '”',
@@ -105,15 +109,15 @@ fn is_delimiter(c: char) -> bool {
     matches!(c, ',' | ';' | '(' | ')' | '[' | ']' | '{' | '}' | '<' | '>' | '=' | '|' | '"' | '\'' | '`')
 }
 
-/// A word without the punctuation that ends it, which is put back.
-fn without_ends(word: &str, announced: Code) -> String {
+/// Masks a word and puts its final punctuation back. A word that the words before announced as a code stays.
+fn mask_word_before_punctuation(word: &str, announced: Code) -> String {
     let core = word.trim_end_matches(['.', ':', '!', '?']);
-    let is_kept = announced.is_kept(core.trim_start_matches(':')) || is_named_code(core);
-    let shown = if is_kept { core.to_owned() } else { general(core) };
+    let is_code = announced.is_code(core.trim_start_matches(':')) || is_named_code(core);
+    let shown = if is_code { core.to_owned() } else { mask_word(core) };
     format!("{shown}{}", &word[core.len()..])
 }
 
-/// What servers and clients say behind a status: `503 Service Unavailable`, `404 Client Error`.
+/// Phrases that follow a status code: `503 Service Unavailable`, `404 Client Error`.
 const PHRASES: [&str; 20] = [
     "bad gateway",
     "bad request",
@@ -138,7 +142,7 @@ const PHRASES: [&str; 20] = [
 ];
 const LONGEST_PHRASE: usize = 24;
 
-/// Which number the words so far announce.
+/// The kind of code that the words so far announce.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Code {
     None,
@@ -151,8 +155,8 @@ enum Code {
 }
 
 impl Code {
-    /// After this word, too.
-    fn after(self, word: &str) -> Code {
+    /// Returns what is announced after one more word: some words announce a code, most end the announcement.
+    fn after_word(self, word: &str) -> Code {
         let is_letter = |c: &char| c.is_ascii_alphabetic();
         // `HTTP/1.1` announces what `HTTP` does.
         let start = word.to_ascii_lowercase().split('/').next().unwrap_or_default().to_owned();
@@ -176,21 +180,25 @@ impl Code {
         }
     }
 
-    /// What is announced of a number that has `rest` behind it.
-    fn before(self, word: &str, rest: &[char]) -> Code {
+    /// Decides what a number is, knowing the text behind it: a status phrase confirms a status, and an error number
+    /// counts as one only at the end of the sentence.
+    fn confirm_for_number(self, word: &str, rest: &[char]) -> Code {
         let rest: String = rest.iter().take(LONGEST_PHRASE).collect();
         let rest = rest.trim_start().to_ascii_lowercase();
         let is_last =
             rest.is_empty() || word.ends_with([':', '.', '!', '?']) || rest.starts_with(is_delimiter);
         match self {
             Code::Error if is_last => Code::Status,
-            Code::None | Code::Error if PHRASES.iter().any(|phrase| is_phrase(&rest, phrase)) => Code::Status,
+            Code::None | Code::Error if PHRASES.iter().any(|phrase| starts_with_phrase(&rest, phrase)) => {
+                Code::Status
+            }
             Code::None | Code::Error => Code::None,
             Code::Status | Code::Exit => self,
         }
     }
 
-    fn is_kept(self, word: &str) -> bool {
+    /// Returns whether a word is a code of the announced kind, which stays in the pattern.
+    fn is_code(self, word: &str) -> bool {
         let is_short = (1..=3).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit());
         match self {
             Code::None | Code::Error => false,
@@ -200,67 +208,69 @@ impl Code {
     }
 }
 
-/// Whether a text begins with these words.
-fn is_phrase(text: &str, phrase: &str) -> bool {
+/// Returns whether a text begins with these words.
+fn starts_with_phrase(text: &str, phrase: &str) -> bool {
     text.strip_prefix(phrase).is_some_and(|after| !after.starts_with(char::is_alphanumeric))
 }
 
-/// `HTTP503`, `status:404`, `exit-3`: the code and what it is in one word.
+/// Returns whether a word contains both a code and its name: `HTTP503`, `status:404`, `exit-3`.
 fn is_named_code(word: &str) -> bool {
     let Some(at) = word.find(|c: char| c.is_ascii_digit()) else { return false };
     let (name, number) = word.split_at(at);
     let is_name = name.chars().all(|c| c.is_ascii_alphabetic() || matches!(c, '_' | '-' | ':' | '#'));
-    is_name && !name.is_empty() && Code::None.after(name).is_kept(number)
+    is_name && !name.is_empty() && Code::None.after_word(name).is_code(number)
 }
 
-/// A word with its changing parts taken out.
-fn general(word: &str) -> String {
+/// Masks the changing parts of a word: address, URL, id, time, path or number.
+fn mask_word(word: &str) -> String {
     if !word.contains(|c: char| c.is_ascii_digit()) {
-        return if is_mail(word) { "<address>".to_owned() } else { word.to_owned() };
+        return if is_email_address(word) { "<address>".to_owned() } else { word.to_owned() };
     }
     if let Some((scheme, rest)) = word.split_once("://") {
         let (host, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
-        return format!("{scheme}://{}{}", host_of(host), path_of(path));
+        return format!("{scheme}://{}{}", mask_host(host), mask_path(path));
     }
     if is_uuid(word) {
         "<id>".to_owned()
     } else if is_time(word) {
         "<time>".to_owned()
-    } else if is_address(word) || is_mail(word) {
+    } else if is_address(word) || is_email_address(word) {
         "<address>".to_owned()
     } else if word.contains(['/', '\\']) && !is_number(word) {
-        path_of(word)
+        mask_path(word)
     } else {
-        part(word)
+        mask_numbers_and_ids(word)
     }
 }
 
-/// The host of an address, without its port and user.
-fn host_of(host: &str) -> String {
+/// Masks the host of a URL, without its user; a port becomes `<n>`.
+fn mask_host(host: &str) -> String {
     let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
     if is_address(host) {
         return "<address>".to_owned();
     }
     match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => format!("{}:<n>", part(name)),
-        Some(_) | None => part(host),
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => {
+            format!("{}:<n>", mask_numbers_and_ids(name))
+        }
+        Some(_) | None => mask_numbers_and_ids(host),
     }
 }
 
-/// A path whose variable parts are stars: those with a digit in them. A query is a variable part.
-fn path_of(path: &str) -> String {
+/// Masks each segment of a path that contains a digit, and drops the query.
+fn mask_path(path: &str) -> String {
     let path = path.split(['?', '#']).next().unwrap_or_default();
     let (mut general, mut rest) = (String::new(), path);
     while let Some(at) = rest.find(['/', '\\']) {
-        general.push_str(&segment(&rest[..at]));
+        general.push_str(&mask_path_segment(&rest[..at]));
         general.push_str(&rest[at..=at]);
         rest = &rest[at + 1..];
     }
-    general + &segment(rest)
+    general + &mask_path_segment(rest)
 }
 
-/// A part of a path: a star for what varies, with the end of a file name kept.
-fn segment(segment: &str) -> String {
+/// Masks a path segment with a star if it contains a digit; the extension of a file name stays.
+fn mask_path_segment(segment: &str) -> String {
     // `file.py:12` and `file.py:12:3` are places in a file.
     if let Some((file, place)) = segment.split_once(':')
         && place.split(':').all(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
@@ -279,8 +289,8 @@ fn segment(segment: &str) -> String {
     }
 }
 
-/// A word that is no address and no path: its numbers and ids.
-fn part(word: &str) -> String {
+/// Masks numbers and ids in a word that is neither an address nor a path. The name before an id stays.
+fn mask_numbers_and_ids(word: &str) -> String {
     if is_id(word) {
         return "<id>".to_owned();
     }
@@ -288,7 +298,7 @@ fn part(word: &str) -> String {
     if let Some(at) = word.rfind(['_', '-', ':', '#'])
         && is_id(&word[at + 1..])
     {
-        return format!("{}{}<id>", part(&word[..at]), &word[at..=at]);
+        return format!("{}{}<id>", mask_numbers_and_ids(&word[..at]), &word[at..=at]);
     }
     let mut general = String::new();
     let mut in_number = false;
@@ -313,7 +323,7 @@ fn is_number(word: &str) -> bool {
     word.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b',' | b'/' | b'-' | b'+' | b'%'))
 }
 
-/// Long, with digits among letters, or hexadecimal: nobody means anything by it.
+/// Returns whether a word looks generated: hexadecimal, or long with digits among letters.
 fn is_id(word: &str) -> bool {
     let hex = word.strip_prefix("0x").unwrap_or(word);
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
@@ -323,6 +333,7 @@ fn is_id(word: &str) -> bool {
     (is_hex && digits > 0 && letters > 0) || (is_mixed && letters > 0) || (hex.len() < word.len() && is_hex)
 }
 
+/// Returns whether a word is a UUID, with or without braces.
 fn is_uuid(word: &str) -> bool {
     let word = word.trim_matches(['{', '}']);
     let groups: Vec<&str> = word.split('-').collect();
@@ -330,7 +341,7 @@ fn is_uuid(word: &str) -> bool {
     lengths == [8, 4, 4, 4, 12] && groups.iter().all(|group| group.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
-/// `2026-11-16`, with or without a time of day; or a time of day.
+/// Returns whether a word is a date, with or without a time of day, or a time of day.
 fn is_time(word: &str) -> bool {
     let shape: String = word.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     let is_day = shape.starts_with("0000-00-00") || shape.starts_with("0000/00/00");
@@ -338,7 +349,7 @@ fn is_time(word: &str) -> bool {
     is_day || (of_day && shape.chars().all(|c| matches!(c, '0' | ':' | '.' | ',' | 'Z' | '+')))
 }
 
-/// An address of the internet, version 4 or 6, with or without a port.
+/// Returns whether a word is an IPv4 or IPv6 address, with or without a port.
 fn is_address(word: &str) -> bool {
     let word = word.trim_start_matches('/');
     let bare = word.rsplit_once(':').map_or(word, |(host, _)| host);
@@ -347,7 +358,8 @@ fn is_address(word: &str) -> bool {
     [word, bare].into_iter().any(|text| is_v4(text) || is_v6(text.trim_matches(['[', ']'])))
 }
 
-fn is_mail(word: &str) -> bool {
+/// Returns whether a word looks like an e-mail address.
+fn is_email_address(word: &str) -> bool {
     word.split_once('@').is_some_and(|(name, host)| {
         !name.is_empty()
             && host.contains('.')
@@ -393,7 +405,7 @@ mod tests {
             ("…漢字 17", "…漢字 <n>"),
         ];
         for (cause, wanted) in cases {
-            assert_eq!(pattern(cause), wanted, "{cause}");
+            assert_eq!(mask_variable_parts(cause), wanted, "{cause}");
         }
     }
 
@@ -429,9 +441,9 @@ mod tests {
             "[Errno 28] No space left on device",
         ];
         for cause in kept {
-            assert_eq!(pattern(cause).replace("HTTP/*", "HTTP/1.1"), cause, "{cause}");
+            assert_eq!(mask_variable_parts(cause).replace("HTTP/*", "HTTP/1.1"), cause, "{cause}");
         }
-        assert_eq!(pattern(r#"{"status":503,"id":17}"#), r#"{"…":503,"…":<n>}"#);
+        assert_eq!(mask_variable_parts(r#"{"status":503,"id":17}"#), r#"{"…":503,"…":<n>}"#);
         let taken_out = [
             ("code 17", "code <n>"),
             ("status 4041", "status <n>"),
@@ -447,7 +459,7 @@ mod tests {
             ("barcode 503", "barcode <n>"),
         ];
         for (cause, wanted) in taken_out {
-            assert_eq!(pattern(cause), wanted, "{cause}");
+            assert_eq!(mask_variable_parts(cause), wanted, "{cause}");
         }
     }
 
@@ -466,11 +478,11 @@ mod tests {
     fn a_pattern_is_its_own_pattern_and_bounded() {
         for cause in ["HTTP 503 from 10.0.0.1", "cannot read /data/in/2026/part-00017.csv", "a 'b' c", "x_17"]
         {
-            let once = pattern(cause);
-            assert_eq!(pattern(&once), once);
+            let once = mask_variable_parts(cause);
+            assert_eq!(mask_variable_parts(&once), once);
         }
         let long = "no room ".repeat(10_000);
-        assert!(pattern(&long).chars().count() <= MAX_CHARACTERS + 1);
+        assert!(mask_variable_parts(&long).chars().count() <= MAX_CHARACTERS + 1);
     }
 
     #[test]
@@ -484,7 +496,7 @@ mod tests {
                 alphabet[usize::try_from(place).unwrap_or(0)]
             };
             let cause: String = (0..length).map(|_| pick(&mut random)).collect();
-            let _ = pattern(&cause);
+            let _ = mask_variable_parts(&cause);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The interpreter of a flow's graph: which steps are entered next, and when the run is done.
+//! The interpreter of a flow's graph: which steps begin next, and when the run is complete.
 
 mod for_each;
 mod needs;
@@ -36,7 +36,8 @@ impl Interpreter for Graph {
         advance_steps(draft, &[step]);
     }
 
-    /// Its condition, its list of items, its input.
+    /// Evaluates the step's condition, then finds the list of a fan-out or binds the input. The condition is not
+    /// evaluated again once a worker has executed an attempt.
     fn prepare(&self, draft: &mut Draft<'_, '_>, unit: UnitRef) -> Result<Prepared, String> {
         let step = draft.step(unit);
         let seen_by_worker =
@@ -55,8 +56,9 @@ impl Interpreter for Graph {
         Ok(Prepared::ForAttempt)
     }
 
+    /// Computes the input again if it comes from a template.
     fn rebind_input(&self, draft: &mut Draft<'_, '_>, unit: UnitRef) -> Result<(), String> {
-        // Without a template the run's input is looked up anyway, and an item is what it was when the list was made.
+        // Without a template the step reads the run's input directly, and an item keeps its value from the list.
         let Some(template) = &draft.step(unit).node.with else { return Ok(()) };
         let input = evaluate_template(draft, template, unit)?;
         let input = draft.store_payload(input);
@@ -78,7 +80,7 @@ impl Interpreter for Graph {
         let again = match what {
             Rerun::All => return Vec::new(),
             Rerun::Continue => BTreeSet::new(),
-            Rerun::Steps(steps) => downstream(flow, steps),
+            Rerun::Steps(steps) => steps_downstream_of(flow, steps),
         };
         flow.step_indices().filter(|step| has_reusable_output(run, *step) && !again.contains(step)).collect()
     }
@@ -88,7 +90,7 @@ impl Interpreter for Graph {
     }
 }
 
-/// Computes the input of a unit, once.
+/// Computes and stores the input of a unit unless it has one: a retry keeps the input of the first attempt.
 fn bind_input(draft: &mut Draft<'_, '_>, unit: UnitRef) -> Result<(), String> {
     if draft.run().unit(unit).is_some_and(|unit| unit.input.is_some()) {
         return Ok(());
@@ -103,13 +105,14 @@ fn bind_input(draft: &mut Draft<'_, '_>, unit: UnitRef) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns whether a step is pending and everything that it needs is done.
 fn can_enter_step(run: &Run, flow: &Flow, step: StepIndex) -> bool {
     matches!(run.step(step), StepRun::Single(Unit { state: UnitState::Pending, .. }))
         && flow.step(step).node.needs.iter().all(|need| run.step(*need).unblocks_dependents())
 }
 
-/// Works through a list of steps: one that is done makes its dependents worth a look. What comes up while it is at it
-/// joins the list, so that a long chain needs no deep stack.
+/// Advances these steps, and all that become able to advance because of them, with a work list instead of recursion: a
+/// call from within only adds to the list, so that a long chain does not deepen the stack.
 fn advance_steps(draft: &mut Draft<'_, '_>, work: &[StepIndex]) {
     draft.work.extend(work.iter().rev());
     if std::mem::replace(&mut draft.is_advancing, true) {
@@ -142,6 +145,7 @@ fn advance_steps(draft: &mut Draft<'_, '_>, work: &[StepIndex]) {
     }
 }
 
+/// Completes the run with its output. An output that cannot be computed fails the run instead.
 fn complete_run(draft: &mut Draft<'_, '_>) {
     match run_output(draft) {
         Ok(output) => draft.emit(Fact::Completed { output }),
@@ -154,7 +158,8 @@ fn complete_run(draft: &mut Draft<'_, '_>) {
     }
 }
 
-/// What the flow says, or else the output of the last step; of several last steps, an object by step id.
+/// Computes the output of the run: the flow's `output`, else the output of the last step, or an object by step id where
+/// there are several last steps.
 fn run_output(draft: &mut Draft<'_, '_>) -> Result<Payload, String> {
     let flow = draft.flow();
     let json = match &flow.output {
@@ -186,13 +191,13 @@ fn run_output(draft: &mut Draft<'_, '_>) -> Result<Payload, String> {
     Ok(draft.store_payload(json))
 }
 
-/// The steps that no other step needs.
+/// Returns the steps that no other step needs.
 fn last_steps(flow: &Flow) -> impl Iterator<Item = StepIndex> {
     flow.step_indices().filter(|step| flow.dependents[usize::from(step.0)].is_empty())
 }
 
-/// Whether a step has something that the next generation can reuse: completed steps are never run again, and a
-/// fan-out keeps its completed items.
+/// Returns whether a rerun from the point of failure may keep this step: it is done, or it is a fan-out, which keeps
+/// its completed items.
 fn has_reusable_output(run: &Run, step: StepIndex) -> bool {
     match run.step(step) {
         StepRun::Single(unit) => unit.state.unblocks_dependents(),
@@ -200,8 +205,8 @@ fn has_reusable_output(run: &Run, step: StepIndex) -> bool {
     }
 }
 
-/// These steps and everything that depends on them.
-fn downstream(flow: &Flow, steps: &[StepIndex]) -> BTreeSet<StepIndex> {
+/// Returns these steps and all steps that depend on them, directly or not.
+fn steps_downstream_of(flow: &Flow, steps: &[StepIndex]) -> BTreeSet<StepIndex> {
     let mut found = BTreeSet::new();
     let mut work = steps.to_vec();
     while let Some(step) = work.pop() {

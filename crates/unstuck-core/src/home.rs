@@ -1,4 +1,4 @@
-//! Homes: a run that a command drives is executed by that command alone, and is idle while nobody drives it.
+//! Homes: a run with a home is executed only by the command that drives this home, and is idle while none does.
 
 use std::sync::Arc;
 
@@ -10,24 +10,26 @@ use crate::model::unit::{AttemptPhase, LiveAttempt, Unit, UnitState};
 pub struct Homes(Vec<Arc<str>>);
 
 impl Homes {
-    /// This one, or none.
+    /// Builds the set of one home, or of none.
     pub fn of(home: Option<Arc<str>>) -> Homes {
         Homes(home.into_iter().collect())
     }
 
-    /// Whether the run goes on where these homes are driven. A run without a home goes on wherever its store is served.
+    /// Returns whether an engine with these homes executes the run. A run without a home is executed by every engine of
+    /// its store.
     pub fn executes(&self, run: &Run) -> bool {
         run.home.as_ref().is_none_or(|home| self.0.contains(home))
     }
 }
 
-/// Whether a run is idle where these homes are driven: it has something to do, and nobody does it. One that only waits
-/// for a person is not idle, nor is one that is paused.
+/// Returns whether a run has work that no engine with these homes executes. A run that is paused or needs an operator
+/// has no work.
 pub fn is_idle(run: &Run, homes: &Homes) -> bool {
-    !homes.executes(run) && has_work(run)
+    !homes.executes(run) && run_has_work(run)
 }
 
-fn has_work(run: &Run) -> bool {
+/// Returns whether a run would advance without an operator if it were executed.
+fn run_has_work(run: &Run) -> bool {
     match &run.phase {
         Phase::Ended(_) => return false,
         Phase::Failing(failing) => {
@@ -41,6 +43,7 @@ fn has_work(run: &Run) -> bool {
     run.paused.is_none() && (wants_slot || !run.units_where(unit_has_work).is_empty())
 }
 
+/// Returns whether a unit would advance without an operator if its run were executed.
 fn unit_has_work(unit: &Unit) -> bool {
     match &unit.state {
         UnitState::Ready(_) | UnitState::Waiting(_) | UnitState::Error { resume: Some(_), .. } => true,

@@ -26,7 +26,7 @@ macro_rules! id {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(concat!($prefix, "_"))?;
-                base32(self.0, f)
+                write_base32(self.0, f)
             }
         }
 
@@ -59,7 +59,7 @@ id!(
     "bulk"
 );
 id!(
-    /// A resume policy that gave no id of its own.
+    /// A resume policy that was loaded without an id.
     PolicyId,
     "pol"
 );
@@ -85,7 +85,7 @@ impl fmt::Display for BadId {
 
 impl std::error::Error for BadId {}
 
-/// The source of new ids of one node: they only grow, whatever the clock does.
+/// The source of new ids of one node: they only grow, even if the clock is set back.
 #[derive(Clone, Debug)]
 pub struct Ids {
     node: u64,
@@ -93,7 +93,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// So many nodes can give out ids at the same time.
+    /// How many nodes can give out ids at the same time.
     pub const NODES: u16 = 1 << NODE_BITS;
 
     /// Ids of `node` (0 to 1023), none of them at or below `last`.
@@ -106,7 +106,8 @@ impl Ids {
         self.last
     }
 
-    /// The next id at `now`. More than 4096 in one millisecond borrow from the next one.
+    /// Returns the next id at `now`, always above the last. More than 4096 in one millisecond use numbers of the next
+    /// one.
     pub fn next(&mut self, now: Time) -> u64 {
         let ms = u64::try_from(now.0 - EPOCH_MS).unwrap_or(0);
         let first = (ms << (NODE_BITS + COUNTER_BITS)) | (self.node << COUNTER_BITS);
@@ -124,8 +125,8 @@ impl Ids {
 }
 
 impl RunId {
-    /// No run that was started at this time or later has a lower id. After the clock was set back, ids stand ahead of it
-    /// for as long as it takes to come there again.
+    /// Returns the lowest id that a run started at this time or later can have. After the clock was set back, ids stay
+    /// ahead of it until it catches up.
     pub fn first_at(time: Time) -> RunId {
         let ms = u64::try_from(time.0.saturating_sub(EPOCH_MS)).unwrap_or(0);
         let last = i64::MAX.cast_unsigned();
@@ -133,7 +134,8 @@ impl RunId {
     }
 }
 
-fn base32(value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+/// Writes an id in Crockford's base 32, with leading zeros, so that ids sort as text.
+fn write_base32(value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut text = [0; DIGITS];
     for (i, digit) in text.iter_mut().rev().enumerate() {
         *digit = ALPHABET[usize::try_from((value >> (5 * i)) & 31).unwrap_or(0)];
@@ -141,6 +143,7 @@ fn base32(value: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(std::str::from_utf8(&text).unwrap_or_default())
 }
 
+/// Parses what [`write_base32`] writes; upper-case letters are accepted.
 fn parse_base32(text: &str) -> Option<u64> {
     if text.len() != DIGITS {
         return None;

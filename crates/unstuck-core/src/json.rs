@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 
 use crate::id::PayloadId;
 
-/// A payload of at most so many bytes is kept in the event itself.
+/// The largest payload in bytes that is stored in the event itself.
 pub const INLINE_BYTES: usize = 128;
 
-/// How deep a value that is made of others may be nested. A reader takes 127 levels: what is made must be readable too.
+/// The deepest nesting of a computed value. The parser accepts 127 levels, and what is computed must be readable again.
 pub const MAX_DEPTH: usize = 120;
 
 /// Valid JSON text, cheap to clone.
@@ -27,7 +27,7 @@ impl Json {
     /// Checks that `text` is one JSON document.
     pub fn parse(text: &str) -> Result<Json, serde_json::Error> {
         let raw: &RawValue = serde_json::from_str(text)?;
-        Json::of_raw(raw)
+        Json::from_raw(raw)
     }
 
     /// The text of a value.
@@ -35,7 +35,7 @@ impl Json {
         if value.is_null() { Json::NULL } else { Json(Some(value.to_string().into())) }
     }
 
-    /// A JSON array of these, in order.
+    /// Joins values into a JSON array without parsing them.
     pub fn array<'a>(parts: impl IntoIterator<Item = &'a Json>) -> Json {
         let mut text = String::from("[");
         for part in parts {
@@ -52,12 +52,12 @@ impl Json {
         self.0.as_deref().unwrap_or("null")
     }
 
-    /// The parsed value.
+    /// Parses the text.
     pub fn value(&self) -> Value {
         self.0.as_deref().map_or(Value::Null, |text| serde_json::from_str(text).unwrap_or(Value::Null))
     }
 
-    /// How deep lists and objects are nested in it.
+    /// Returns how deep lists and objects are nested.
     pub fn depth(&self) -> usize {
         let (mut depth, mut deepest, mut in_text, mut is_escaped) = (0usize, 0, false, false);
         for byte in self.text().bytes() {
@@ -81,9 +81,9 @@ impl Json {
         self.0.is_none()
     }
 
-    /// What is one JSON document by its form, if it can be read as a value too.
-    fn of_raw(raw: &RawValue) -> Result<Json, serde_json::Error> {
-        if is_tricky(raw.get()) {
+    /// Takes text that is JSON by its syntax, after checking that it can be parsed as a value too.
+    fn from_raw(raw: &RawValue) -> Result<Json, serde_json::Error> {
+        if needs_full_parse(raw.get()) {
             serde_json::from_str::<Value>(raw.get())?;
         }
         let text = raw.get().trim();
@@ -124,20 +124,20 @@ impl Serialize for Json {
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Json::of_raw(&raw).map_err(D::Error::custom)
+        Json::from_raw(&raw).map_err(D::Error::custom)
     }
 }
 
-/// Whether text that looks like JSON may still not be readable as a value: escapes that are no characters, numbers
-/// beyond all numbers, and nesting beyond what a reader takes.
-fn is_tricky(text: &str) -> bool {
+/// Returns whether syntactically valid JSON may still fail to parse as a value: it has escapes, a number that may
+/// overflow, or deep nesting. A cheap scan, so that most payloads are never parsed.
+fn needs_full_parse(text: &str) -> bool {
     let (mut brackets, mut digits) = (0, 0);
     for (place, byte) in text.bytes().enumerate() {
         match byte {
             b'0'..=b'9' => digits += 1,
             b'.' if digits > 0 => {}
             b'e' | b'E'
-                if digits > 0 && (digits > 200 || is_long_exponent(&text.as_bytes()[place + 1..])) =>
+                if digits > 0 && (digits > 200 || has_long_exponent(&text.as_bytes()[place + 1..])) =>
             {
                 return true;
             }
@@ -151,9 +151,9 @@ fn is_tricky(text: &str) -> bool {
     text.contains("\\u")
 }
 
-/// Whether an exponent has so many digits that it may be beyond all numbers. Most of what looks like a number with an
-/// exponent is none, but part of an id, and reading such payloads for nothing would cost.
-fn is_long_exponent(rest: &[u8]) -> bool {
+/// Returns whether an exponent has three digits or more, so that the number may overflow. Most matches of `1e5` are
+/// parts of ids, and parsing such payloads for nothing would cost.
+fn has_long_exponent(rest: &[u8]) -> bool {
     let unsigned = rest.strip_prefix(b"+").or_else(|| rest.strip_prefix(b"-")).unwrap_or(rest);
     unsigned.len() >= 3 && unsigned[..3].iter().all(u8::is_ascii_digit)
 }

@@ -1,4 +1,4 @@
-//! What must be loaded before a command can be decided: the stored payloads that its consequences may read.
+//! The stored payloads to load before a command is decided: those that the decision may read.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::model::flow::{Flow, StepIndex};
 use crate::model::run::{Origin, Run};
 use crate::model::unit::{ITEMS_PER_PART, StepRun, Unit, UnitRef, UnitState};
 
-/// The stored payloads that deciding `command` may read.
+/// Lists the stored payloads that deciding `command` may read.
 pub fn needs(run: Option<&Run>, command: &Command, flow: &Flow) -> BTreeSet<PayloadId> {
     let mut needs = PayloadNeeds { ids: BTreeSet::new() };
     if let Command::Notice(notice) = command
@@ -40,13 +40,13 @@ pub fn needs(run: Option<&Run>, command: &Command, flow: &Flow) -> BTreeSet<Payl
     needs.ids
 }
 
-/// So many steps are looked at in no time.
+/// Up to this many steps, looking at all of them is cheaper than finding those that can be reached.
 const FEW_STEPS: usize = 32;
 
-/// Whether every payload of the run is small enough to travel with it, so that there is nothing to load.
+/// Returns whether every payload of the run is inline, so that there is nothing to load.
 fn has_only_inline_payloads(run: &Run) -> bool {
     let inline = |payload: &Payload| matches!(payload, Payload::Inline(_));
-    // Of many steps, the few that may be reached are found sooner.
+    // For a run with many steps, finding the few that can be reached is cheaper.
     run.steps.len() <= FEW_STEPS
         && run.signals.is_empty()
         && inline(&run.input)
@@ -62,12 +62,14 @@ pub(crate) struct PayloadNeeds {
 }
 
 impl PayloadNeeds {
+    /// Adds what a duplicate start reads: the input of the run that has the key.
     fn add_for_start(&mut self, run: Option<&Run>) {
         if let Some(run) = run {
             self.add_payload(&run.input);
         }
     }
 
+    /// Adds what a command to an existing run may read.
     fn add_for_command(&mut self, run: &Run, flow: &Flow, command: &Command) {
         match command {
             Command::Start(_)
@@ -107,7 +109,7 @@ impl PayloadNeeds {
         }
     }
 
-    /// What the end of a unit's attempt, or its next one, may read.
+    /// Adds what may be read when a unit's attempt ends or its next one begins.
     fn add_after_unit(&mut self, run: &Run, flow: &Flow, unit: UnitRef) {
         if usize::from(unit.step.0) >= flow.steps.len() {
             return;
@@ -118,7 +120,7 @@ impl PayloadNeeds {
         interpreter(flow).add_needs(self, run, flow, vec![unit.step]);
     }
 
-    /// What a fresh look at all steps may read.
+    /// Adds what may be read when every step of the run may advance.
     fn add_after_all_steps(&mut self, run: &Run, flow: &Flow) {
         run.each_unit(|unit, state| {
             if let (Some(item), None) = (unit.item, &state.input) {
@@ -128,7 +130,7 @@ impl PayloadNeeds {
         interpreter(flow).add_needs(self, run, flow, flow.step_indices().collect());
     }
 
-    /// The value of one item.
+    /// Adds the part of the list that holds one item.
     pub(crate) fn add_item(&mut self, run: &Run, step: StepIndex, item: u32) {
         let part = run.items(step).and_then(|items| items.values.get(item as usize / ITEMS_PER_PART));
         if let Some(part) = part {
@@ -136,6 +138,7 @@ impl PayloadNeeds {
         }
     }
 
+    /// Adds all payloads of a run, for a rerun, which may reach any step.
     fn add_everything(&mut self, run: &Run) {
         self.add_payload(&run.input);
         for step in &run.steps {
@@ -149,6 +152,7 @@ impl PayloadNeeds {
         }
     }
 
+    /// Adds what an expression reads.
     pub(crate) fn add_reads(&mut self, run: &Run, reads: &Reads) {
         if reads.input {
             self.add_payload(&run.input);

@@ -1,17 +1,17 @@
-//! Offers: what waiting workers would take, so that a decision can hand work over in the same event.
+//! Offers: what waiting workers would take, so that a decision can dispatch work in the same event.
 //!
-//! Those with room stand in a line for each of their queues, and in one for all of them. Whoever is handed something
-//! goes to the end of the line, so that work is dealt in turn and the one who has waited longest comes first. To join,
-//! to leave and to be handed something costs a few steps, however many others wait.
+//! Workers with room stand in a line for each of their queues, and in one line for all of them. A worker that is handed
+//! an attempt moves to the end of its lines, so that work is dealt in turn and the one that has waited longest comes
+//! first. The lines are doubly linked through the members, so that joining, leaving and moving take constant time.
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::eligible::{Demand, Entry, Snapshot, eligible, eligible_in_queue};
+use crate::eligible::{Demand, Entry, Snapshot, check_eligible, check_eligible_in_queue};
 use crate::model::attempt::Worker;
 
-/// The load of an attempt that must be alone: all of its worker, whatever that can take.
+/// The load of an attempt that must run alone: the whole worker, whatever its maximum.
 pub const WHOLE_WORKER: u32 = u32::MAX;
 
 /// A worker that waits for work.
@@ -27,32 +27,32 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Takes the room of an attempt; one that must be alone takes all of it.
+    /// Takes the room of an attempt; one that must run alone takes all of it.
     pub fn take_room(&mut self, demand: Demand) {
-        self.use_up(if demand.alone { WHOLE_WORKER } else { demand.load });
+        self.take_load(if demand.alone { WHOLE_WORKER } else { demand.load });
     }
 
-    fn use_up(&mut self, load: u32) {
+    fn take_load(&mut self, load: u32) {
         self.free = self.free.saturating_sub(load.min(self.max_load));
     }
 }
 
-/// The workers that wait, while nothing that they could take is waiting for them.
+/// The workers that wait for work. Whatever they could take has been handed to them already.
 #[derive(Clone, Debug)]
 pub struct Offers {
     members: Slots<Member>,
     by_worker: FxHashMap<(Arc<str>, u64), usize>,
-    /// The lines of all queues that somebody takes from; the line of everyone is [`EVERYONE`].
+    /// The lines of all queues that a worker takes from; the line of all workers is [`EVERYONE`].
     lines: Slots<Line>,
     by_queue: FxHashMap<Arc<str>, usize>,
-    /// The worker whose answer is being decided, and the highest priority that waits for it.
+    /// The worker whose report is being decided, and the highest priority that waits for it.
     answering: Option<(usize, Option<i32>)>,
-    /// A worker that has room again and is to join its lines at their end. Most are handed the next attempt before anybody
-    /// looks at the lines, and need not join them.
+    /// A worker that has room again but has not joined its lines yet. Most are handed the next attempt before the lines are
+    /// read, which saves joining and leaving them.
     joining: Option<usize>,
 }
 
-/// The line in which everyone stands who has room, whatever the queues.
+/// The line of all workers with room, whatever their queues.
 const EVERYONE: usize = 0;
 
 #[derive(Clone, Debug)]
@@ -65,6 +65,7 @@ struct Member {
 }
 
 impl Member {
+    /// Returns whether the worker has room and does not stand in its lines.
     fn is_to_join(&self) -> bool {
         self.offer.free > 0 && !self.in_line
     }
@@ -110,9 +111,9 @@ impl Default for Offers {
 }
 
 impl Offers {
-    /// Adds a worker, or changes what it offers.
+    /// Adds a worker, or replaces its offer.
     pub fn put(&mut self, offer: Offer) {
-        if let Some(member) = self.member_of(&offer.worker) {
+        if let Some(member) = self.find_member(&offer.worker) {
             if self.members[member].offer.queues == offer.queues {
                 self.members[member].offer = offer;
                 return self.update_lines(member);
@@ -120,8 +121,8 @@ impl Offers {
             self.remove(&offer.worker);
         }
         let name = (offer.worker.name.clone(), offer.worker.incarnation);
-        let mut lines: Vec<usize> = offer.queues.iter().map(|queue| self.line_of(queue)).collect();
-        // A queue that is named twice is one queue.
+        let mut lines: Vec<usize> = offer.queues.iter().map(|queue| self.find_or_add_line(queue)).collect();
+        // A queue that is listed twice counts once.
         lines.sort_unstable();
         lines.dedup();
         for line in &lines {
@@ -134,7 +135,7 @@ impl Offers {
         self.update_lines(member);
     }
 
-    /// Forgets a worker.
+    /// Removes a worker from its lines, and every line that no worker takes from any more.
     pub fn remove(&mut self, worker: &Worker) {
         let Some(member) = self.by_worker.remove(&(worker.name.clone(), worker.incarnation)) else { return };
         self.members[member].offer.free = 0;
@@ -155,119 +156,124 @@ impl Offers {
         self.by_worker.len()
     }
 
-    /// Whether there is nobody.
     pub fn is_empty(&self) -> bool {
         self.by_worker.is_empty()
     }
 
-    /// Everyone who has room, the one first that has waited longest.
+    /// Iterates over the workers with room, the one that has waited longest first.
     pub fn open(&self) -> impl Iterator<Item = &Offer> {
         let joining = self.joining.filter(|member| self.members[*member].is_to_join());
-        let members = self.line(EVERYONE).map(|seat| seat.member).chain(joining);
+        let members = self.seats_in_line(EVERYONE).map(|seat| seat.member).chain(joining);
         members.map(|member| &self.members[member].offer)
     }
 
-    /// The offer of this worker.
+    /// Returns the offer of a worker.
     pub fn of(&self, worker: &Worker) -> Option<&Offer> {
-        self.member_of(worker).map(|member| &self.members[member].offer)
+        self.find_member(worker).map(|member| &self.members[member].offer)
     }
 
-    /// Gives room back: an attempt of this load is over.
-    pub fn give_back(&mut self, worker: &Worker, load: u32) {
-        if let Some(member) = self.member_of(worker) {
+    /// Gives a worker the room of an ended attempt back; it joins its lines again if it was full.
+    pub fn release_room(&mut self, worker: &Worker, load: u32) {
+        if let Some(member) = self.find_member(worker) {
             let offer = &mut self.members[member].offer;
             offer.free = offer.free.saturating_add(load.min(offer.max_load)).min(offer.max_load);
             self.update_lines(member);
         }
     }
 
-    /// Takes room from this worker, who keeps its place in line.
-    pub fn use_up(&mut self, worker: &Worker, load: u32) {
-        if let Some(member) = self.member_of(worker) {
-            self.members[member].offer.use_up(load);
+    /// Takes room from a worker, which keeps its place in line.
+    pub fn take_load(&mut self, worker: &Worker, load: u32) {
+        if let Some(member) = self.find_member(worker) {
+            self.members[member].offer.take_load(load);
             self.update_lines(member);
         }
     }
 
-    /// Everyone has all of their room, less what is used.
+    /// Sets the free room of every worker to its maximum minus `used`.
     pub fn reset_room<'a>(&mut self, used: impl Iterator<Item = (&'a Worker, u32)>) {
-        for member in self.members.places() {
+        for member in self.members.occupied() {
             self.members[member].offer.free = self.members[member].offer.max_load;
         }
         for (worker, load) in used {
-            if let Some(member) = self.member_of(worker) {
-                self.members[member].offer.use_up(load);
+            if let Some(member) = self.find_member(worker) {
+                self.members[member].offer.take_load(load);
             }
         }
-        for member in self.members.places() {
+        for member in self.members.occupied() {
             self.update_lines(member);
         }
     }
 
-    /// This worker has answered and waits for more; `waiting` is the highest priority that waits for it.
+    /// Sets the worker whose report is being decided, which gets the next attempt first; `waiting` is the highest
+    /// priority that waits for it.
     pub fn set_answering(&mut self, answering: Option<(&Worker, Option<i32>)>) {
-        self.answering = answering.and_then(|(worker, waiting)| Some((self.member_of(worker)?, waiting)));
+        self.answering = answering.and_then(|(worker, waiting)| Some((self.find_member(worker)?, waiting)));
     }
 
-    /// Somebody who takes this attempt at once: first the one whose answer made it ready, unless something of a
-    /// higher priority waits for that one; then whoever has been waiting for work longest.
+    /// Chooses a worker for this attempt and takes its room: first the one whose report made the attempt ready, unless
+    /// work of a higher priority waits for it; then the one that has waited longest.
     pub fn take_worker(&mut self, entry: &Entry<'_>) -> Option<Worker> {
         let member = self.answering_worker(entry).or_else(|| self.next_in_line(entry))?;
-        self.hand_over(member, entry);
+        self.assign_attempt(member, entry);
         Some(self.members[member].offer.worker.clone())
     }
 
-    /// This worker has been handed an attempt: it takes room, and others come first next time.
+    /// Takes the room of an attempt that was dispatched to this worker, and moves it to the end of its lines.
     pub fn take_from(&mut self, worker: &Worker, entry: &Entry<'_>) {
-        if let Some(member) = self.member_of(worker) {
-            self.hand_over(member, entry);
+        if let Some(member) = self.find_member(worker) {
+            self.assign_attempt(member, entry);
         }
     }
 
+    /// Returns the worker whose report is being decided, if it is eligible.
     fn answering_worker(&self, entry: &Entry<'_>) -> Option<usize> {
         let (member, highest_waiting) = self.answering?;
         let offer = &self.members[member].offer;
-        eligible(entry, offer, Snapshot { highest_waiting }).is_ok().then_some(member)
+        check_eligible(entry, offer, Snapshot { highest_waiting }).is_ok().then_some(member)
     }
 
+    /// Returns the first eligible worker in the line of the attempt's queue. The one that is yet to join stands last.
     fn next_in_line(&self, entry: &Entry<'_>) -> Option<usize> {
         let answering = self.answering.map(|(member, _)| member);
-        // Nothing of theirs waits: they would have been handed it.
+        // No other work waits for these workers: it would have been handed to them.
         let snapshot = Snapshot::default();
-        let mut line = self.line(*self.by_queue.get(entry.queue)?).map(|seat| seat.member);
+        let mut line = self.seats_in_line(*self.by_queue.get(entry.queue)?).map(|seat| seat.member);
         let found = line.find(|member| {
             Some(*member) != answering
-                && eligible_in_queue(entry, &self.members[*member].offer, snapshot).is_ok()
+                && check_eligible_in_queue(entry, &self.members[*member].offer, snapshot).is_ok()
         });
-        // Whoever is to join stands behind all others.
+        // The worker that is yet to join stands behind all others.
         found.or_else(|| {
             let last = self.joining.filter(|member| Some(*member) != answering)?;
             let Member { offer, in_line, .. } = &self.members[last];
-            (!*in_line && eligible(entry, offer, snapshot).is_ok()).then_some(last)
+            (!*in_line && check_eligible(entry, offer, snapshot).is_ok()).then_some(last)
         })
     }
 
-    fn hand_over(&mut self, member: usize, entry: &Entry<'_>) {
+    /// Takes the room of an attempt from a worker, and moves it to the end of the line of its queue and of the line of
+    /// all.
+    fn assign_attempt(&mut self, member: usize, entry: &Entry<'_>) {
         if self.joining != Some(member) {
-            self.let_join();
+            self.flush_joining();
         }
         self.members[member].offer.take_room(entry.demand);
         self.update_lines(member);
         if self.members[member].in_line {
-            self.requeue(Seat { member, place: 0 });
+            self.move_to_end(Seat { member, place: 0 });
             let line = self.by_queue.get(entry.queue);
             let place = self.members[member].places.iter().position(|place| Some(&place.line) == line);
             if let Some(place) = place {
-                self.requeue(Seat { member, place });
+                self.move_to_end(Seat { member, place });
             }
         }
     }
 
-    fn member_of(&self, worker: &Worker) -> Option<usize> {
+    fn find_member(&self, worker: &Worker) -> Option<usize> {
         self.by_worker.get(&(worker.name.clone(), worker.incarnation)).copied()
     }
 
-    fn line_of(&mut self, queue: &Arc<str>) -> usize {
+    /// Returns the line of a queue, which is added with its first worker.
+    fn find_or_add_line(&mut self, queue: &Arc<str>) -> usize {
         if let Some(line) = self.by_queue.get(queue) {
             return *line;
         }
@@ -276,76 +282,80 @@ impl Offers {
         line
     }
 
-    fn line(&self, line: usize) -> impl Iterator<Item = Seat> {
-        std::iter::successors(self.lines[line].first, |seat| self.place(*seat).after)
+    /// Iterates over the seats of a line from its front.
+    fn seats_in_line(&self, line: usize) -> impl Iterator<Item = Seat> {
+        std::iter::successors(self.lines[line].first, |seat| self.place_at(*seat).after)
     }
 
-    fn place(&self, seat: Seat) -> Place {
+    fn place_at(&self, seat: Seat) -> Place {
         self.members[seat.member].places[seat.place]
     }
 
-    fn place_mut(&mut self, seat: Seat) -> &mut Place {
+    fn place_at_mut(&mut self, seat: Seat) -> &mut Place {
         &mut self.members[seat.member].places[seat.place]
     }
 
-    /// Who has room stands in line or is about to, and nobody else.
+    /// Takes a worker out of its lines if it has no room, or marks it as joining if it has room again.
     fn update_lines(&mut self, member: usize) {
         let Member { offer, in_line, .. } = &mut self.members[member];
         let has_room = offer.free > 0;
         if *in_line && !has_room {
             *in_line = false;
             for place in 0..self.members[member].places.len() {
-                self.leave(Seat { member, place });
+                self.unlink_from_line(Seat { member, place });
             }
         } else if !*in_line && has_room && self.joining != Some(member) {
-            self.let_join();
+            self.flush_joining();
             self.joining = Some(member);
         }
     }
 
-    /// Whoever is to join the lines does.
-    fn let_join(&mut self) {
+    /// Appends the joining worker to its lines, if there is one.
+    fn flush_joining(&mut self) {
         if let Some(member) = self.joining.take()
             && self.members[member].is_to_join()
         {
             self.members[member].in_line = true;
             for place in 0..self.members[member].places.len() {
-                self.join(Seat { member, place });
+                self.append_to_line(Seat { member, place });
             }
         }
     }
 
-    fn requeue(&mut self, seat: Seat) {
-        if self.place(seat).after.is_some() {
-            self.leave(seat);
-            self.join(seat);
+    /// Moves a seat to the end of its line.
+    fn move_to_end(&mut self, seat: Seat) {
+        if self.place_at(seat).after.is_some() {
+            self.unlink_from_line(seat);
+            self.append_to_line(seat);
         }
     }
 
-    fn join(&mut self, seat: Seat) {
-        let line = self.place(seat).line;
+    /// Links a seat behind the last one of its line.
+    fn append_to_line(&mut self, seat: Seat) {
+        let line = self.place_at(seat).line;
         let last = self.lines[line].last.replace(seat);
         match last {
-            Some(last) => self.place_mut(last).after = Some(seat),
+            Some(last) => self.place_at_mut(last).after = Some(seat),
             None => self.lines[line].first = Some(seat),
         }
-        *self.place_mut(seat) = Place { line, before: last, after: None };
+        *self.place_at_mut(seat) = Place { line, before: last, after: None };
     }
 
-    fn leave(&mut self, seat: Seat) {
-        let Place { line, before, after } = self.place(seat);
+    /// Unlinks a seat from its neighbours, or from the ends of its line.
+    fn unlink_from_line(&mut self, seat: Seat) {
+        let Place { line, before, after } = self.place_at(seat);
         match before {
-            Some(before) => self.place_mut(before).after = after,
+            Some(before) => self.place_at_mut(before).after = after,
             None => self.lines[line].first = after,
         }
         match after {
-            Some(after) => self.place_mut(after).before = before,
+            Some(after) => self.place_at_mut(after).before = before,
             None => self.lines[line].last = before,
         }
     }
 }
 
-/// Things that keep their number as long as they are there; a number is used again afterwards.
+/// A slab: values keep their index until they are removed; then the index is used again.
 #[derive(Clone, Debug)]
 struct Slots<T> {
     slots: Vec<Option<T>>,
@@ -373,8 +383,8 @@ impl<T> Slots<T> {
         self.slots[slot].take().expect("it is there")
     }
 
-    /// The numbers of what is there, in order.
-    fn places(&self) -> Vec<usize> {
+    /// Lists the indices in use, in order.
+    fn occupied(&self) -> Vec<usize> {
         (0..self.slots.len()).filter(|slot| self.slots[*slot].is_some()).collect()
     }
 }

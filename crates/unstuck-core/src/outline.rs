@@ -10,8 +10,8 @@ use crate::model::flow::{Flow, GraphNode, Kind, RunKind, Step};
 use crate::model::recovery::{Defer, Limits, RetryStrategy};
 use crate::model::run::Run;
 
-/// Whether `command` can be decided about `run` by the [outline](Flow::outline) of its flow. What it leads to is a run that
-/// has ended, or nothing: an outline says nothing about what comes next.
+/// Returns whether `command` can be decided on `run` with only the [outline](Flow::outline) of its flow: it ends the
+/// run, or finds that it has ended. An outline cannot tell what comes next.
 pub fn can_decide_by_outline(run: &Run, command: &Command) -> bool {
     match command {
         Command::Cancel { .. } => true,
@@ -44,15 +44,15 @@ pub fn can_decide_by_outline(run: &Run, command: &Command) -> bool {
 }
 
 impl Flow {
-    /// The steps of a run, by the names that are kept of them, without what they do: for a flow that cannot be compiled.
-    /// Names that do not fit the run are not used.
+    /// Builds a flow from the kept names of its steps, without what they do, for a flow that can no longer be compiled.
+    /// If the names do not fit the run, the steps get numbers.
     pub fn outline(run: &Run, name: Arc<str>, version: Arc<str>, steps: Option<&[Arc<str>]>) -> Flow {
         let steps = steps.filter(|steps| steps.len() == run.steps.len());
         let ids = (0..run.steps.len()).map(|place| match steps {
             Some(steps) => steps[place].clone(),
             None => format!("#{place}").into(),
         });
-        let steps: Vec<Step> = ids.map(|id| outline_step(&name, id)).collect();
+        let steps: Vec<Step> = ids.map(|id| build_outline_step(&name, id)).collect();
         Flow {
             id: run.flow,
             name,
@@ -72,7 +72,8 @@ impl Flow {
     }
 }
 
-fn outline_step(flow: &str, id: Arc<str>) -> Step {
+/// Builds a step that does nothing, so that the outline has as many steps as the run.
+fn build_outline_step(flow: &str, id: Arc<str>) -> Step {
     Step {
         full_action: format!("{flow}.{id}").into(),
         id,

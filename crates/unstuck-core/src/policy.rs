@@ -1,4 +1,4 @@
-//! Resume policies: which errors are resumed by themselves, when, and how often.
+//! Resume policies: which errors are resumed automatically, when, and how often.
 
 mod apply;
 mod audit;
@@ -45,7 +45,7 @@ pub struct Policy {
     pub max_attempts: u32,
     /// Higher first.
     pub priority: i32,
-    /// Whether somebody set the priority: then it is not calculated again.
+    /// Whether the priority was set explicitly: then it is not calculated again.
     pub is_priority_set: bool,
     pub back_off: BackOff,
     /// Whether it takes part.
@@ -62,7 +62,7 @@ pub struct Policy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Criteria {
-    /// Somewhere in the cause, as it is written.
+    /// A literal part of the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_substring: Option<Arc<str>>,
     /// The flow of the root run.
@@ -109,12 +109,12 @@ pub enum PassedReason {
 }
 
 impl Policy {
-    /// How long after the end of the attempt the step is resumed, after so many rounds.
+    /// Computes the delay from the end of the attempt to the resume, after this many rounds.
     pub fn delay(&self, rounds: u32, random: &mut Random) -> Millis {
         backoff::back_off_delay(&self.back_off, rounds, random)
     }
 
-    /// The least and the most that it can be: the same, unless it is drawn.
+    /// Returns the shortest and the longest delay: they differ only where the delay is random.
     pub fn delay_range(&self, rounds: u32) -> (Millis, Millis) {
         let BackOff { delay, max_delay, random, .. } = self.back_off;
         if random {

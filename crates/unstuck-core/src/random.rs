@@ -1,16 +1,16 @@
-//! Chance as an argument: a stream of numbers that its seed decides.
+//! Random numbers as an argument: a stream that its seed determines.
 
 /// `SplitMix64`: small, fast, and good enough for delays and odds.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream of this seed.
+    /// Starts the stream of this seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next number.
+    /// Draws the next 64 random bits.
     pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,13 +19,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `0.0..1.0`.
+    /// Draws uniformly from `0.0..1.0`.
     #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     pub fn unit(&mut self) -> f64 {
         (self.draw() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Uniform in `low..=high`; `low` where the range is empty.
+    /// Draws uniformly from `low..=high`; returns `low` if the range is empty.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         match high.saturating_sub(low) {
             0 => low,

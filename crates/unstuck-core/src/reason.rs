@@ -1,7 +1,7 @@
-//! Why: every fact of a history as a sentence, and every decision with its rung, its rule and its reason.
+//! Sentences for history: every fact in words, and every decision with its rung, its rule and its reason.
 //!
-//! Nothing here is stored: the texts follow from the events and the flow, so that what is printed while a run goes on
-//! and what is printed years later are the same.
+//! Nothing here is stored: the texts are computed from the events and the flow, so that they read the same while a run
+//! is under way and years later.
 
 mod decision;
 mod fact_context;
@@ -31,7 +31,7 @@ pub struct DecisionLine {
     pub attempt: Option<u32>,
     /// What decided.
     pub rung: Rung,
-    /// The rule, as it is written in the flow, or what an operator said.
+    /// The rule as written in the flow, or the operator's command.
     pub rule: String,
     /// Why this rung, and what follows.
     pub reason: String,
@@ -48,7 +48,7 @@ pub enum Rung {
     ResumePolicy,
     /// Rung 4: the exception handler.
     ExceptionHandler,
-    /// Rung 5, after *stalled*: the step rests in `error`.
+    /// Rung 5, after *stalled*: the step stays in `error`.
     Rest,
     /// Rung 5, after *failed*: the run is `failed`.
     Failed,
@@ -58,7 +58,7 @@ pub enum Rung {
     Deferral,
     /// A worker gave an attempt back.
     Release,
-    /// Somebody who uses Unstuck.
+    /// An operator.
     Operator,
     /// The run that this one is a child or handler of.
     Parent,
@@ -95,24 +95,24 @@ impl Rung {
     }
 }
 
-/// One sentence about a fact of `event`, for a live log; `None` where another fact of the same event says it too,
-/// or where there is nothing to see.
+/// Formats a fact of `event` as one sentence for a live log. Returns nothing where another fact of the event says it
+/// too, or where there is nothing to see.
 ///
-/// `run` is the run as the event left it; without it, what only the state knows is left out.
+/// `run` is the run after the event; without it, details that only the state has are left out.
 pub fn line(flow: &Flow, run: Option<&Run>, event: &Event, fact: &Fact) -> Option<String> {
-    log_line::line(&FactContext::of(flow, run, event, fact)?)
+    log_line::log_line(&FactContext::of(flow, run, event, fact)?)
 }
 
-/// Every decision in a history, in order. The history starts with the run's first event.
+/// Lists every decision in a history, in order. The history starts with the run's first event.
 pub fn decisions(flow: &Flow, events: &[Event]) -> Vec<DecisionLine> {
     let mut found = Vec::new();
     let mut run: Option<Run> = None;
     for event in events {
         for (place, fact) in event.facts.iter().enumerate() {
-            evolve::apply_to(&mut run, fact, event.time());
+            evolve::apply_fact_or_start(&mut run, fact, event.time());
             let moment = FactContext { flow, run: run.as_ref(), event, place };
             if let Some(decision) = decision::decision_text(&moment) {
-                let reason = decision.reason();
+                let reason = decision.to_reason();
                 let decision::DecisionText { unit, attempt, rung, rule, .. } = decision;
                 let (at, generation) = (event.at, event.generation);
                 found.push(DecisionLine { at, generation, unit, attempt, rung, rule, reason });
@@ -125,7 +125,7 @@ pub fn decisions(flow: &Flow, events: &[Event]) -> Vec<DecisionLine> {
     found
 }
 
-/// A sentence of a history, and the decision that it tells of, if it does.
+/// A sentence of a history, and the decision behind it, if there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sentence {
     /// When it became true.
@@ -140,7 +140,7 @@ pub struct Sentence {
     pub decided: Option<(Rung, String)>,
 }
 
-/// The sentences of a whole history: all that a log of it would show. It starts with the run's first event.
+/// Formats a whole history as a log would show it. It starts with the run's first event.
 pub fn sentences(flow: &Flow, events: &[Event]) -> Vec<Sentence> {
     let mut found = Vec::new();
     let mut run: Option<Run> = None;
@@ -148,7 +148,7 @@ pub fn sentences(flow: &Flow, events: &[Event]) -> Vec<Sentence> {
         evolve::evolve(&mut run, event);
         for place in 0..event.facts.len() {
             let moment = FactContext { flow, run: run.as_ref(), event, place };
-            if let Some(what) = log_line::line(&moment).filter(|what| !what.is_empty()) {
+            if let Some(what) = log_line::log_line(&moment).filter(|what| !what.is_empty()) {
                 let decided = decision::decision_text(&moment).map(|decision| (decision.rung, decision.rule));
                 found.push(Sentence { at: event.at, seq: event.seq, place, what, decided });
             }
@@ -162,11 +162,11 @@ pub(crate) struct StoryLine {
     pub(crate) at: Time,
     pub(crate) generation: u32,
     pub(crate) what: String,
-    /// Whether it tells of an error.
+    /// Whether it is about an error.
     pub(crate) is_trouble: bool,
 }
 
-/// The sentences of a history that tell its story: how it began, how attempts ended, what was decided.
+/// Formats the main facts of a history: how it began, how attempts ended, what was decided.
 pub(crate) fn story(flow: &Flow, events: &[Event]) -> Vec<StoryLine> {
     let mut lines = Vec::new();
     let mut run: Option<Run> = None;
@@ -176,7 +176,7 @@ pub(crate) fn story(flow: &Flow, events: &[Event]) -> Vec<StoryLine> {
             event.facts.iter().enumerate().filter(|(_, fact)| log_line::belongs_to_story(fact))
         {
             let moment = FactContext { flow, run: run.as_ref(), event, place };
-            if let Some(what) = log_line::line(&moment) {
+            if let Some(what) = log_line::log_line(&moment) {
                 let is_trouble = log_line::is_trouble(fact);
                 lines.push(StoryLine { at: event.at, generation: event.generation, what, is_trouble });
             }

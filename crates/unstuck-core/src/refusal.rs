@@ -32,7 +32,7 @@ pub enum Refusal {
     /// The run is not in a state in which this can be done.
     WrongRunState {
         is: RunState,
-        /// What was asked for.
+        /// What the command would do.
         asked: &'static str,
         /// What to do instead.
         hint: &'static str,
@@ -70,7 +70,7 @@ pub enum Refusal {
         /// How long it may be.
         max: usize,
     },
-    /// The reason that somebody gives is too long.
+    /// The reason is too long.
     LongReason {
         /// How many characters it has.
         characters: usize,
@@ -117,7 +117,7 @@ pub struct Void {
 }
 
 impl Refusal {
-    /// Refuses a name that is blank or too long.
+    /// Refuses a name that is blank or longer than `max` bytes.
     pub(crate) fn unless_named(what: &'static str, name: &str, max: usize) -> Result<(), Refusal> {
         let bytes = name.trim().len();
         if bytes == 0 {
@@ -129,7 +129,7 @@ impl Refusal {
         Ok(())
     }
 
-    /// The type of problem that it is, for programs: one of a closed list.
+    /// Returns the problem type for programs: one of a closed list.
     pub fn code(&self) -> &'static str {
         match self {
             Refusal::UnknownRun(_) | Refusal::UnknownUnit(_) => "not-found",

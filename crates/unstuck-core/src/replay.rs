@@ -1,13 +1,14 @@
-//! Replay of events that were kept: whatever a disk gives back is checked before it is applied, so that damage is a sentence
-//! and never a panic.
+//! Replays stored events: each is checked before it is applied, so that a damaged store gives a sentence and never a
+//! panic.
 
 use crate::event::{Event, Fact, UnitFact};
-use crate::evolve::{apply_to, finish_event};
+use crate::evolve::{apply_fact_or_start, finish_event};
 use crate::model::flow::StepIndex;
 use crate::model::run::Run;
 use crate::model::unit::{ITEMS_PER_PART, UnitRef};
 
-/// Applies an event that was read from somewhere, or says what is wrong with it. After a refusal `run` is nobody's state.
+/// Checks and applies an event that was read from a store, or says what is wrong with it. After an error `run` may be
+/// half-changed and must not be used.
 pub fn replay_event(run: &mut Option<Run>, event: &Event) -> Result<(), String> {
     let expected = run.as_ref().map_or(0, |run| run.seq).saturating_add(1);
     if event.seq != expected {
@@ -15,7 +16,7 @@ pub fn replay_event(run: &mut Option<Run>, event: &Event) -> Result<(), String> 
     }
     for fact in &event.facts {
         check_fact(run.as_ref(), fact)?;
-        apply_to(run, fact, event.time());
+        apply_fact_or_start(run, fact, event.time());
     }
     let Some(run) = run else { return Err(NO_START.to_owned()) };
     finish_event(run, event.seq, event.at);
@@ -28,7 +29,8 @@ pub fn replay_event(run: &mut Option<Run>, event: &Event) -> Result<(), String> 
 
 const NO_START: &str = "it does not start the run, and no event before it does";
 
-/// Whether a fact can be applied to this run.
+/// Checks that a fact can be applied to this run: it starts exactly one run, and every step, item and attempt it names
+/// exists.
 fn check_fact(run: Option<&Run>, fact: &Fact) -> Result<(), String> {
     let run = match (run, fact) {
         (None, Fact::Started(_)) => return Ok(()),
@@ -76,6 +78,7 @@ fn check_step(run: &Run, step: StepIndex) -> Result<(), String> {
     check_range(step, run.steps.len())
 }
 
+/// Checks that a step index is below the number of steps.
 fn check_range(step: StepIndex, steps: usize) -> Result<(), String> {
     if usize::from(step.0) < steps {
         return Ok(());
@@ -83,7 +86,7 @@ fn check_range(step: StepIndex, steps: usize) -> Result<(), String> {
     Err(format!("it names step #{}, but the run has {steps} steps", step.0))
 }
 
-/// Its step and item are there, and its attempt is one of those before or the next.
+/// Checks that the step and item of a fact exist, and that its attempt is a known one or the next.
 fn check_unit(run: &Run, unit: UnitRef, fact: &UnitFact) -> Result<(), String> {
     check_step(run, unit.step)?;
     if let (Some(item), Some(items)) = (unit.item, run.items(unit.step))

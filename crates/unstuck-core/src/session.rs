@@ -1,7 +1,7 @@
-//! Sessions of servers on one store: each has a lease, renews it, and is taken for dead when it does not.
+//! Sessions of servers on one store: each holds a lease, renews it, and counts as dead once the lease expires.
 //!
-//! A server that is taken for dead loses what its own executors have, and nothing that it says is believed any more. So
-//! it stops them itself, well before anybody else may start the same work.
+//! A server that counts as dead loses its executors' attempts, and its reports are refused. It therefore stops its
+//! executors itself, well before another server may start the same work.
 
 use crate::downtime::Downtime;
 use crate::time::{Millis, Time};
@@ -9,25 +9,25 @@ use crate::time::{Millis, Time};
 /// How long a session lasts without being renewed.
 pub const SESSION_LEASE: Millis = Millis::seconds(30);
 
-/// How often a session of this lease is renewed.
+/// Returns how often a session with this lease is renewed.
 pub fn renewal_interval(lease: Millis) -> Millis {
     Millis((lease.0 / 10).max(1))
 }
 
-/// How long a server goes on that cannot renew its session: then it ends what its executors have, so that it has ended
-/// before the lease is over.
-pub fn give_up_after(lease: Millis) -> Millis {
+/// Returns how long a server continues without renewing its session. Then it stops its executors, so that they have
+/// stopped before the lease expires.
+pub fn renewal_deadline(lease: Millis) -> Millis {
     Millis(lease.0 / 3 * 2)
 }
 
-/// Whether a session that was renewed last at `renewed` is over at `now`.
+/// Returns whether a session that was last renewed at `renewed` has expired at `now`.
 pub fn is_expired(renewed: Time, lease: Millis, now: Time) -> bool {
     now.since(renewed) > lease
 }
 
-/// The part of a time without answers in which no other server took any: `taken` is when one last did. Nothing where
-/// others took them all the while.
-pub fn without_any_server(down: Downtime, taken: Option<Time>) -> Option<Downtime> {
+/// Reduces a downtime of this server to the part in which no other server took reports either; `taken` is when one last
+/// did. Returns nothing if others took them all the time.
+pub fn subtract_other_servers(down: Downtime, taken: Option<Time>) -> Option<Downtime> {
     let from = taken.map_or(down.from, |taken| down.from.max(taken));
     (from < down.to).then_some(Downtime { from, to: down.to })
 }
@@ -44,7 +44,7 @@ mod tests {
             assert_eq!(is_expired(Time(renewed), SESSION_LEASE, Time(now)), is_over, "{renewed} {now}");
         }
         assert_eq!(renewal_interval(SESSION_LEASE), Millis::seconds(3));
-        assert_eq!(give_up_after(SESSION_LEASE), Millis::seconds(20));
+        assert_eq!(renewal_deadline(SESSION_LEASE), Millis::seconds(20));
         assert_eq!(renewal_interval(Millis(1)), Millis(1));
     }
 
@@ -61,7 +61,7 @@ mod tests {
             (Some(700), None),
         ];
         for (taken, left) in cases {
-            assert_eq!(without_any_server(down(100, 500), taken.map(Time)), left, "{taken:?}");
+            assert_eq!(subtract_other_servers(down(100, 500), taken.map(Time)), left, "{taken:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Slots of a limit (`concurrency` of a flow): which limit a run needs, when it wants a slot, gets one and gives it back.
+//! Slots of a limit (`concurrency` of a flow): which limit a run needs, when it wants a slot, gets one and releases it.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::model::flow::Flow;
 use crate::model::run::{Limit, Phase, Run, RunState, Slot};
 use crate::refusal::Refusal;
 
-/// What a run has or wants of its flow's `concurrency`.
+/// What a run holds or wants of its flow's `concurrency`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotClaim {
     /// Nothing.
     None,
-    /// It would go on if it had one.
+    /// It would continue if it had one.
     Wants {
         limit: Limit,
         /// Higher first.
@@ -27,7 +27,7 @@ pub enum SlotClaim {
     Has { limit: Limit },
 }
 
-/// What the run has or wants of its limit.
+/// Returns whether the run holds a slot of its limit, wants one, or neither.
 pub fn slot_claim(run: &Run, flow: &Flow) -> SlotClaim {
     match &run.slot {
         Slot::Unlimited => SlotClaim::None,
@@ -39,7 +39,7 @@ pub fn slot_claim(run: &Run, flow: &Flow) -> SlotClaim {
     }
 }
 
-/// Whether a run without a slot would do something, and keep the slot, if it had one.
+/// Returns whether a run without a slot would use one: it has something to do that would not release the slot at once.
 fn wants_slot(run: &Run, flow: &Flow, limit: &Limit) -> bool {
     if !matches!(run.phase, Phase::Going) || run.paused.is_some() {
         return false;
@@ -47,7 +47,7 @@ fn wants_slot(run: &Run, flow: &Flow, limit: &Limit) -> bool {
     has_runnable_steps(run, flow) || !releases_slot(run.state_with_slot(), limit)
 }
 
-/// Whether a run in this state has no use for its slot.
+/// Returns whether a run in this state releases its slot: it has ended, or it rests and the limit is not strict.
 pub(crate) fn releases_slot(state: RunState, limit: &Limit) -> bool {
     match state {
         RunState::Completed | RunState::Failed | RunState::Cancelled | RunState::Superseded => true,
@@ -56,7 +56,8 @@ pub(crate) fn releases_slot(state: RunState, limit: &Limit) -> bool {
     }
 }
 
-/// The limit that a run with this input needs a slot of.
+/// Computes the limit that a run with this input needs a slot of, if its flow has one. With `concurrency.key`, each
+/// value of the key has a limit of its own.
 pub(crate) fn limit_for_input(draft: &Draft<'_, '_>, input: &Value) -> Result<Option<Limit>, Refusal> {
     let flow = draft.flow();
     let Some(concurrency) = &flow.concurrency else { return Ok(None) };
@@ -80,9 +81,9 @@ pub(crate) fn limit_for_input(draft: &Draft<'_, '_>, input: &Value) -> Result<Op
     Ok(Some(Limit { name, max: concurrency.limit, strict: concurrency.strict }))
 }
 
-/// The run has a slot now.
+/// Gives the run the slot that it waits for, and advances it.
 pub(crate) fn admit(draft: &mut Draft<'_, '_>) -> Result<Answer, Refusal> {
-    let run = draft.existing_run()?;
+    let run = draft.require_run()?;
     if !matches!(slot_claim(run, draft.flow()), SlotClaim::Wants { .. }) {
         return Ok(Answer::Already);
     }

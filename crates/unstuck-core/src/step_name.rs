@@ -1,4 +1,4 @@
-//! How people name what has attempts: `step`, or `step[3]` for an item. The same rules for every door.
+//! Step names as people write them: `step`, or `step[3]` for an item. The rules are the same for every interface.
 
 use std::fmt;
 
@@ -6,10 +6,10 @@ use crate::model::flow::{Flow, StepIndex};
 use crate::model::run::Run;
 use crate::model::unit::{Items, StepRun, Unit, UnitRef, UnitState};
 
-/// So many names are offered where somebody has to choose.
+/// How many names are listed where a name is ambiguous or unknown.
 const SHOWN: usize = 8;
 
-/// Why a name means nothing that can be acted on, in a sentence.
+/// Why a name does not identify something to act on, as a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepNameError {
     /// It is not written as a name.
@@ -32,15 +32,19 @@ impl fmt::Display for StepNameError {
     }
 }
 
-/// The step of this id.
+/// Finds a step by its id, or lists the ids there are.
 pub fn find_step(flow: &Flow, id: &str) -> Result<StepIndex, StepNameError> {
     flow.find_step(id).ok_or_else(|| {
         let ids = flow.steps.iter().map(|step| format!("`{}`", step.id)).collect();
-        StepNameError::NotFound(format!("flow `{}` has no step `{id}`; it has {}", flow.name, some_of(ids)))
+        StepNameError::NotFound(format!(
+            "flow `{}` has no step `{id}`; it has {}",
+            flow.name,
+            join_first_names(ids)
+        ))
     })
 }
 
-/// The one step or item of this name.
+/// Finds the one step or item of this name. A fan-out without an item number is ambiguous.
 pub fn find_unit(run: &Run, flow: &Flow, name: &str) -> Result<UnitRef, StepNameError> {
     let (id, item) = parse_name(name)?;
     let step = find_step(flow, id)?;
@@ -52,7 +56,7 @@ pub fn find_unit(run: &Run, flow: &Flow, name: &str) -> Result<UnitRef, StepName
             let which = if open.is_empty() {
                 "none of them is held or in error".to_owned()
             } else {
-                format!("name one: {}", some_of(open))
+                format!("name one: {}", join_first_names(open))
             };
             Err(StepNameError::Ambiguous(format!("step `{id}` has {} items; {which}", items.total)))
         }
@@ -60,7 +64,7 @@ pub fn find_unit(run: &Run, flow: &Flow, name: &str) -> Result<UnitRef, StepName
     }
 }
 
-/// The steps and items of this name: where a step with items is named as a whole, those that are held or in error.
+/// Finds the steps or items of this name; a fan-out without an item number means its items that are held or in error.
 pub fn find_units(run: &Run, flow: &Flow, name: &str) -> Result<Vec<UnitRef>, StepNameError> {
     let (id, item) = parse_name(name)?;
     let step = find_step(flow, id)?;
@@ -78,7 +82,7 @@ pub fn find_units(run: &Run, flow: &Flow, name: &str) -> Result<Vec<UnitRef>, St
     }
 }
 
-/// The id of the step, and the number in brackets.
+/// Splits `step[3]` into the id of the step and the number of the item.
 fn parse_name(name: &str) -> Result<(&str, Option<u32>), StepNameError> {
     let Some((id, item)) = name.strip_suffix(']').and_then(|rest| rest.split_once('[')) else {
         return Ok((name, None));
@@ -89,6 +93,7 @@ fn parse_name(name: &str) -> Result<(&str, Option<u32>), StepNameError> {
     Ok((id, Some(item)))
 }
 
+/// Returns the item of a fan-out, or says that the step has no such item.
 fn find_item(state: &StepRun, step: StepIndex, id: &str, item: u32) -> Result<UnitRef, StepNameError> {
     match state {
         StepRun::Single(_) => {
@@ -105,13 +110,14 @@ fn find_item(state: &StepRun, step: StepIndex, id: &str, item: u32) -> Result<Un
     }
 }
 
-/// The items that need a person.
+/// Iterates over the items that need an operator: held or in error.
 fn open_items(items: &Items) -> impl Iterator<Item = (u32, &Unit)> {
     let is_open = |unit: &Unit| matches!(unit.state, UnitState::Held { .. } | UnitState::Error { .. });
     items.units.iter().filter(move |(_, unit)| is_open(unit)).map(|(item, unit)| (*item, unit))
 }
 
-fn some_of(mut names: Vec<String>) -> String {
+/// Joins the first [`SHOWN`] names, and says how many more there are.
+fn join_first_names(mut names: Vec<String>) -> String {
     let more = names.len().saturating_sub(SHOWN);
     names.truncate(SHOWN);
     if more > 0 {

@@ -16,26 +16,26 @@ pub struct Time(pub i64);
 pub struct Millis(pub u64);
 
 impl Time {
-    /// The time that has passed since `earlier`, zero if it is later.
+    /// Returns the time that has passed since `earlier`; zero if that is later.
     pub fn since(self, earlier: Time) -> Millis {
         Millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The instant that is earlier by this span.
+    /// Returns the instant that is earlier by this span.
     #[must_use]
     pub fn back(self, span: Millis) -> Time {
         Time(self.0.saturating_sub(i64::try_from(span.0).unwrap_or(i64::MAX)))
     }
 
-    /// This instant by a clock that was set forward, or (negative) back, by so many milliseconds. One that lies as far
-    /// away as can be stays there.
+    /// Returns this instant after a correction of the clock by `by` milliseconds. Instants near the end of the range,
+    /// which mean "never", stay.
     #[must_use]
     pub fn shifted(self, by: i64) -> Time {
         const FAR: i64 = i64::MAX / 2;
         if self.0.abs_diff(0) > FAR.unsigned_abs() { self } else { Time(self.0.saturating_add(by)) }
     }
 
-    /// This instant as a timestamp that can be printed; the farthest one where it is out of range.
+    /// Converts to a timestamp that can be printed; out of range, to the latest one.
     pub fn timestamp(self) -> jiff::Timestamp {
         jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::MAX)
     }
@@ -59,23 +59,23 @@ impl Millis {
     /// No time at all.
     pub const ZERO: Millis = Millis(0);
 
-    /// So many seconds.
+    /// A span of `n` seconds.
     pub const fn seconds(n: u64) -> Millis {
         Millis(n.saturating_mul(1_000))
     }
 
-    /// So many minutes.
+    /// A span of `n` minutes.
     pub const fn minutes(n: u64) -> Millis {
         Millis::seconds(n.saturating_mul(60))
     }
 
-    /// So many hours.
+    /// A span of `n` hours.
     pub const fn hours(n: u64) -> Millis {
         Millis::minutes(n.saturating_mul(60))
     }
 
     #[must_use]
-    /// This span times `factor`, saturating; a factor that is not a number or negative gives zero.
+    /// Multiplies the span, saturating; a factor that is negative or not a number gives zero.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,

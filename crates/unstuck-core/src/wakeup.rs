@@ -1,4 +1,5 @@
-//! What will move a run next, derived from its state: what may be handed out, and what is due when.
+//! Wakeups: what will move a run next, derived from its state: attempts to dispatch, and times at which something is
+//! due.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::model::run::{Phase, Run};
 use crate::model::unit::{AttemptPhase, LiveAttempt, QueuedAttempt, Unit, UnitRef, UnitState, Waiting};
 use crate::time::{Millis, Time};
 
-/// What will move one place of a run: a unit, or the run itself (`None`).
+/// What will move a unit, or the run itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wakeup {
     /// The attempt that may be handed out.
@@ -33,7 +34,7 @@ pub struct ReadyAttempt {
     pub queue: Arc<str>,
     /// Higher first.
     pub priority: i32,
-    /// Before all that came by itself.
+    /// Before all attempts that were queued normally.
     pub front: bool,
     /// Since when; the oldest first.
     pub since: Time,
@@ -44,7 +45,7 @@ pub struct ReadyAttempt {
 }
 
 impl ReadyAttempt {
-    /// What a hand-over looks at.
+    /// Returns what eligibility is checked on.
     pub fn entry(&self) -> Entry<'_> {
         Entry { queue: &self.queue, demand: self.demand(), priority: self.priority }
     }
@@ -54,10 +55,10 @@ impl ReadyAttempt {
     }
 }
 
-/// The wakeup of one unit, or of the run itself.
+/// Derives the wakeup of one unit, or of the run itself (`None`).
 pub fn wakeup(run: &Run, flow: &Flow, unit: Option<UnitRef>) -> Wakeup {
     match unit {
-        None => Wakeup { ready: None, due: deadline_of(run) },
+        None => Wakeup { ready: None, due: active_deadline(run) },
         Some(unit) => match run.unit(unit) {
             None => Wakeup::default(),
             Some(state) => unit_wakeup(run, flow, unit, state),
@@ -65,7 +66,7 @@ pub fn wakeup(run: &Run, flow: &Flow, unit: Option<UnitRef>) -> Wakeup {
     }
 }
 
-/// Every wakeup of a run that is not empty.
+/// Derives all wakeups of a run; empty ones are left out.
 pub fn wakeups(run: &Run, flow: &Flow) -> Vec<(Option<UnitRef>, Wakeup)> {
     let mut all = vec![(None, wakeup(run, flow, None))];
     run.each_unit(|unit, state| all.push((Some(unit), unit_wakeup(run, flow, unit, state))));
@@ -73,15 +74,18 @@ pub fn wakeups(run: &Run, flow: &Flow) -> Vec<(Option<UnitRef>, Wakeup)> {
     all
 }
 
-fn deadline_of(run: &Run) -> Option<Time> {
+/// Returns the deadline while it can still change the run.
+fn active_deadline(run: &Run) -> Option<Time> {
     match &run.phase {
         Phase::Going => run.deadline,
-        // What is still active ends at the deadline; a handler is exempt from it.
+        // Active attempts end at the deadline; a handler is exempt from it.
         Phase::Failing(_) if run.has_active() => run.deadline,
         Phase::Failing(_) | Phase::Ended(_) => None,
     }
 }
 
+/// Derives the wakeup of a unit from its state: the attempt that can be dispatched, or the time of its limit, timer or
+/// resume.
 fn unit_wakeup(run: &Run, flow: &Flow, unit: UnitRef, state: &Unit) -> Wakeup {
     let step = flow.step(unit.step);
     let going = matches!(run.phase, Phase::Going) && run.paused.is_none();
@@ -120,12 +124,13 @@ fn unit_wakeup(run: &Run, flow: &Flow, unit: UnitRef, state: &Unit) -> Wakeup {
     }
 }
 
-/// When a queued attempt has waited for too long.
+/// Returns when a queued attempt reaches its `queueTimeout`.
 pub fn queue_timeout_at(step: &Step, queued: &QueuedAttempt) -> Option<Time> {
     step.limits.queue_timeout.map(|limit| extended_due(queued.since + limit, queued.spared))
 }
 
-/// The first limit that an attempt under way will run into, and when. `heard` is a heartbeat that was no event.
+/// Returns the limit that a live attempt reaches first, and when. `heard` is a heartbeat that was not recorded as an
+/// event.
 pub fn first_limit(step: &Step, live: &LiveAttempt, heard: Option<Time>) -> Option<(Time, StuckLimit)> {
     let total = |from: Time| step.limits.timeout.map(|limit| (from + limit, StuckLimit::Total(limit)));
     match &live.doing {
@@ -143,13 +148,13 @@ pub fn first_limit(step: &Step, live: &LiveAttempt, heard: Option<Time>) -> Opti
     }
 }
 
-/// A limit, or what downtime has moved it to.
+/// Returns when a limit is reached, downtime included: `moved` is what an earlier downtime has extended it to.
 pub(crate) fn extended_due(due: Time, moved: Option<Time>) -> Time {
     moved.map_or(due, |moved| moved.max(due))
 }
 
-/// How long a worker may be silent. One of this process holds its lease as long as it lives, unless the step
-/// asks for signs of life.
+/// Returns how long a worker may be silent. Local executors need no heartbeats unless the step asks for them, because
+/// they live and die with the engine.
 pub fn lease_duration(limits: &Limits, worker: &Worker) -> Option<Millis> {
     limits.heartbeat_timeout.or(if worker.local { None } else { Some(Limits::HEARTBEAT_TIMEOUT) })
 }

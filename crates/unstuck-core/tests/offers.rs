@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::eligible::{Demand, Entry, Snapshot, eligible};
+use unstuck_core::eligible::{Demand, Entry, Snapshot, check_eligible};
 use unstuck_core::model::attempt::Worker;
 use unstuck_core::offer::{Offer, Offers};
 use unstuck_core::random::Random;
@@ -68,7 +68,7 @@ impl Model {
     fn take(&mut self, entry: &Entry<'_>, answering: Option<(u64, Option<i32>)>) -> Option<u64> {
         let takes = |id: u64, highest_waiting| {
             let offer = self.all.get(&id)?;
-            eligible(entry, offer, Snapshot { highest_waiting }).is_ok().then_some(id)
+            check_eligible(entry, offer, Snapshot { highest_waiting }).is_ok().then_some(id)
         };
         let answers = answering.and_then(|(id, waiting)| takes(id, waiting));
         let others = self.lines.get(entry.queue).into_iter().flatten();
@@ -110,12 +110,12 @@ fn act(random: &mut Random, model: &mut Model, offers: &mut Offers) {
         2 | 3 => {
             let load = small(random, 4);
             model.set_free(id, |offer| (offer.free + load.min(offer.max_load)).min(offer.max_load));
-            offers.give_back(&worker(id), load);
+            offers.release_room(&worker(id), load);
         }
         4 => {
             let load = small(random, 4);
             model.set_free(id, |offer| offer.free.saturating_sub(load.min(offer.max_load)));
-            offers.use_up(&worker(id), load);
+            offers.take_load(&worker(id), load);
         }
         _ => {
             let queue = ["a", "b", "c"][usize::try_from(below(random, 3)).expect("it is small")];

@@ -14,7 +14,7 @@ use unstuck_core::decide::{
     notice_of_refused_child,
 };
 use unstuck_core::downtime::Downtime;
-use unstuck_core::errors::{ErrorRecord, open_errors};
+use unstuck_core::errors::{ErrorRecord, changed_open_errors};
 use unstuck_core::event::Event;
 use unstuck_core::home::Homes;
 use unstuck_core::id::{FlowId, Ids, PayloadId, RunId};
@@ -536,7 +536,7 @@ impl Batch {
             };
             runs.push(RunChange {
                 slot: slot_claim(&run, &flow),
-                open_errors: open_errors(&events, &run, &flow),
+                open_errors: changed_open_errors(&events, &run, &flow),
                 run,
                 flow: flow.name.clone(),
                 events,

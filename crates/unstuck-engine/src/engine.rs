@@ -250,7 +250,7 @@ impl<S: Store> Engine<S> {
     /// A worker that was there before this engine has this attempt still, and says so when it registers again.
     pub fn adopt(&mut self, attempt: AttemptId, worker: &Worker, load: u32) {
         if self.handed_out.insert(attempt, (worker.clone(), load)).is_none() {
-            self.offers.use_up(worker, load);
+            self.offers.take_load(worker, load);
         }
     }
 

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use unstuck_core::downtime::{Downtime, correct_clock, record_downtime};
+use unstuck_core::downtime::{Downtime, record_downtime, shift_downtimes};
 use unstuck_core::model::attempt::{AttemptId, Worker};
-use unstuck_core::session::{give_up_after, renewal_interval, without_any_server};
+use unstuck_core::session::{renewal_deadline, renewal_interval, subtract_other_servers};
 use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{EndedSession, NewSession, Session, Store, StoreError};
 
@@ -109,7 +109,7 @@ impl EngineSession {
 
     /// The clock was set by so many milliseconds, forward or (negative) back.
     pub(crate) fn correct_clock(&mut self, by: i64) {
-        correct_clock(&mut self.downtimes, by);
+        shift_downtimes(&mut self.downtimes, by);
         for time in [&mut self.down_since, &mut self.renewed, &mut self.tried] {
             *time = time.map(|time| time.shifted(by));
         }
@@ -118,7 +118,7 @@ impl EngineSession {
     /// Whether it could not be renewed for so long that what its executors have is to be ended.
     pub(crate) fn must_give_up(&self, now: Time) -> bool {
         let expires = self.lease.zip(self.renewed);
-        expires.is_some_and(|(lease, renewed)| now.since(renewed) >= give_up_after(lease))
+        expires.is_some_and(|(lease, renewed)| now.since(renewed) >= renewal_deadline(lease))
     }
 
     /// Whether there is a time without answers that is not recorded yet. Whoever follows must find its beginning.
@@ -135,7 +135,7 @@ impl EngineSession {
     /// know of it, if it is worth it. Another server may have taken answers, the last at `taken`.
     pub(crate) fn end_downtime(&mut self, now: Time, taken: Option<Time>) -> Option<Downtime> {
         let from = self.down_since.take()?;
-        let down = without_any_server(Downtime { from, to: now }, taken)?;
+        let down = subtract_other_servers(Downtime { from, to: now }, taken)?;
         if is_worth_recording(&down) {
             tracing::info!(
                 ms = down.to.since(down.from).0,

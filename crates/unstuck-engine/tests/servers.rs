@@ -13,7 +13,7 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::offer::Offer;
-use unstuck_core::session::{SESSION_LEASE, give_up_after};
+use unstuck_core::session::{SESSION_LEASE, renewal_deadline};
 use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::{Engine, NextStep, Settings};
 use unstuck_engine::executor::{ExecutorReport, Job};
@@ -266,7 +266,7 @@ fn a_server_that_cannot_renew_its_session_ends_its_work_before_others_take_it() 
     first.start("chain");
     let attempt = first.jobs[0].attempt;
     first.engine.store().store().break_renewals(StoreError::Away("the network is down".to_owned()));
-    let give_up = give_up_after(SESSION_LEASE);
+    let give_up = renewal_deadline(SESSION_LEASE);
     pass(&mut [&mut first], Millis(give_up.0 - 1_000));
     assert_eq!(first.interrupted, []);
     pass(&mut [&mut first], Millis::seconds(4));

@@ -1,11 +1,11 @@
-//! The definition as one JSON document: fields under their own names, keys sorted, nothing for the eye.
+//! The canonical form of a flow: one JSON document with the fields under their own names and sorted keys.
 
 use std::fmt::Write;
 
 use crate::fields::{self, Field};
 use crate::tree::{Content, Node};
 
-/// What is at a place of a flow file, as far as names and spelling matter.
+/// What is at a position of a flow file, as far as field names and spelling matter.
 #[derive(Clone, Copy)]
 enum Shape {
     /// Anything: taken as it is.
@@ -21,14 +21,15 @@ enum Shape {
     Named(&'static [Field]),
 }
 
-/// The canonical text of a flow document.
-pub(crate) fn source(node: &Node, file: &str) -> String {
+/// Writes the canonical JSON of a flow document, which a store keeps and compares.
+pub(crate) fn canonical_source(node: &Node, file: &str) -> String {
     let mut text = String::new();
-    write(node, Shape::Flow, file, &mut text);
+    write_node(node, Shape::Flow, file, &mut text);
     text
 }
 
-fn write(node: &Node, shape: Shape, file: &str, text: &mut String) {
+/// Writes a node as JSON. `shape` says which field names to normalise and which scalars keep their spelling.
+fn write_node(node: &Node, shape: Shape, file: &str, text: &mut String) {
     match &node.content {
         Content::List(nodes) => {
             let inner = match shape {
@@ -46,13 +47,13 @@ fn write(node: &Node, shape: Shape, file: &str, text: &mut String) {
                 if place > 0 {
                     text.push(',');
                 }
-                write(node, inner, file, text);
+                write_node(node, inner, file, text);
             }
             text.push(']');
         }
         Content::Map(entries) => {
             let mut entries: Vec<(&str, &Node)> =
-                entries.iter().map(|entry| (own_name(shape, &entry.key), &entry.node)).collect();
+                entries.iter().map(|entry| (field_name(shape, &entry.key), &entry.node)).collect();
             entries.sort_by_key(|(key, _)| *key);
             text.push('{');
             for (place, (key, node)) in entries.into_iter().enumerate() {
@@ -61,7 +62,7 @@ fn write(node: &Node, shape: Shape, file: &str, text: &mut String) {
                 }
                 push_json(key, text);
                 text.push(':');
-                write(node, inside(shape, key), file, text);
+                write_node(node, shape_of_field(shape, key), file, text);
             }
             text.push('}');
         }
@@ -80,7 +81,8 @@ fn push_json(value: &str, text: &mut String) {
     text.push_str(&serde_json::Value::from(value).to_string());
 }
 
-fn own_name(shape: Shape, key: &str) -> &str {
+/// Returns the field that a key means in an object of this shape; aliases become the field's own name.
+fn field_name(shape: Shape, key: &str) -> &str {
     let fields = match shape {
         Shape::Flow => fields::FLOW,
         Shape::Step => fields::STEP,
@@ -91,7 +93,8 @@ fn own_name(shape: Shape, key: &str) -> &str {
     fields::find(fields, key).unwrap_or(key)
 }
 
-fn inside(shape: Shape, key: &str) -> Shape {
+/// Returns the shape of a field's value.
+fn shape_of_field(shape: Shape, key: &str) -> Shape {
     match (shape, key) {
         (Shape::Flow, "version") => Shape::Spelled,
         (Shape::Flow, "labels") => Shape::AllSpelled,

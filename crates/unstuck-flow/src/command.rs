@@ -1,4 +1,4 @@
-//! The `run` kind: a program with its arguments, or a shell line. Inputs never become part of either.
+//! The `run` kind: a program with its arguments, or a shell line. Inputs are never inserted into either.
 
 use unstuck_core::model::flow::ProcessCommand;
 
@@ -6,14 +6,14 @@ use crate::problem::Problems;
 use crate::read::LocatedNode;
 use crate::tree::{Content, Node};
 
-/// What expressions can refer to.
+/// The names that expressions can begin with.
 const ROOTS: [&str; 5] = ["input", "steps", "run", "item", "index"];
 
-/// Reads the command of a step.
-pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<ProcessCommand> {
+/// Reads the command of a step: a text is a shell line, a list is a program with its arguments.
+pub(crate) fn read_command(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<ProcessCommand> {
     match &spot.node.content {
         Content::Text(_) => {
-            let line = spot.text(problems)?;
+            let line = spot.read_text(problems)?;
             check_argument(spot.node, line, &spot.path, problems)
                 .then(|| ProcessCommand::Shell(line.to_owned()))
         }
@@ -25,6 +25,7 @@ pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Optio
     }
 }
 
+/// Reads a program and its arguments; refuses an empty list.
 fn read_arguments(
     nodes: &[Node],
     spot: &LocatedNode<'_>,
@@ -51,6 +52,7 @@ fn read_arguments(
     (argv.len() == nodes.len() && !argv.is_empty()).then_some(argv)
 }
 
+/// Refuses a NUL character, and an expression, which would not be evaluated here. Returns whether the text is fine.
 fn check_argument(node: &Node, text: &str, path: &str, problems: &mut Problems<'_>) -> bool {
     if let Some(offset) = text.find('\0') {
         problems.error_inside(node, offset, path, "a command cannot contain a NUL character");
@@ -63,16 +65,16 @@ fn check_argument(node: &Node, text: &str, path: &str, problems: &mut Problems<'
     false
 }
 
-/// Where a text has a `${` that refers to what expressions know. The shell's own `${VAR}` is none of our
-/// business.
+/// Finds a `${` that begins an expression of ours. The shell's own `${VAR}` is allowed.
 fn find_expression(text: &str) -> Option<usize> {
-    text.match_indices("${").map(|(place, _)| place).find(|place| is_expression(text, place + 2))
+    text.match_indices("${").map(|(place, _)| place).find(|place| starts_expression(text, place + 2))
 }
 
-fn is_expression(text: &str, start: usize) -> bool {
+/// Returns whether the text after a `${` refers to something that expressions know.
+fn starts_expression(text: &str, start: usize) -> bool {
     let rest = &text[start..];
     let inside = &rest[..rest.find('}').unwrap_or(rest.len())];
-    let named = words(inside).any(|(place, word)| {
+    let named = identifiers(inside).any(|(place, word)| {
         let after = &inside[place + word.len()..];
         ROOTS.contains(&word)
             && (after.starts_with('.') || after.starts_with("['") || after.starts_with("[\""))
@@ -87,12 +89,12 @@ fn is_expression(text: &str, start: usize) -> bool {
     };
     let (before, after) = (&text[..start - 2], &rest[inside.len()..]);
     inside != bare
-        || !(words(before).any(|word| elsewhere(before, word))
-            || words(after).any(|word| elsewhere(after, word)))
+        || !(identifiers(before).any(|word| elsewhere(before, word))
+            || identifiers(after).any(|word| elsewhere(after, word)))
 }
 
-/// The identifiers of a text and where they start.
-fn words(text: &str) -> impl Iterator<Item = (usize, &str)> {
+/// Iterates over the identifiers of a text with their offsets.
+fn identifiers(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut place = 0;
     std::iter::from_fn(move || {

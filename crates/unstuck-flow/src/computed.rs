@@ -1,4 +1,4 @@
-//! Values with expressions in them: compiled, and held to what can have happened before they are needed.
+//! Values with expressions: compiles them, and checks that they read only steps that are done by then.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::read::LocatedNode;
 use crate::template;
 use crate::tree::{Content, Node};
 
-/// What an expression may refer to at some point of a flow.
+/// What an expression may refer to at its position in a flow.
 pub(crate) struct Scope<'a> {
     /// The steps of the flow.
     pub(crate) steps: &'a HashMap<&'a str, StepIndex>,
@@ -36,7 +36,7 @@ pub(crate) enum Done<'a> {
     Before(StepIndex, &'a Ancestors),
 }
 
-/// A value that may have expressions in it.
+/// Compiles a value that may contain expressions, and checks what they read.
 pub(crate) fn compile_template(
     spot: &LocatedNode<'_>,
     scope: &Scope<'_>,
@@ -60,13 +60,13 @@ pub(crate) fn compile_template(
     }
 }
 
-/// A text that is one expression.
+/// Compiles a text that is one expression, and checks what it reads.
 pub(crate) fn compile_expression(
     spot: &LocatedNode<'_>,
     scope: &Scope<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<Expression> {
-    let text = spot.text(problems)?;
+    let text = spot.read_text(problems)?;
     let lookup = |id: &str| scope.steps.get(id).copied();
     let names = Names { steps: &lookup, step_ids: scope.ids, item: scope.item };
     match template::compile_expression(text, &names) {
@@ -78,10 +78,10 @@ pub(crate) fn compile_expression(
     }
 }
 
-/// Refuses a value that has an expression in it where none is evaluated.
+/// Refuses a value that contains an expression where none is evaluated. Returns whether the value is fine.
 pub(crate) fn refuse_expressions(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> bool {
     let mut computed = None;
-    each_text(spot.node, &mut |node, text| {
+    for_each_text(spot.node, &mut |node, text| {
         if let Some(offset) = text.find("${") {
             computed.get_or_insert((node.clone(), offset));
         }
@@ -93,11 +93,12 @@ pub(crate) fn refuse_expressions(spot: &LocatedNode<'_>, problems: &mut Problems
     false
 }
 
+/// Reports an error of an expression at its position inside the text.
 fn refuse(node: &Node, path: String, error: ExpressionError, problems: &mut Problems<'_>) {
     problems.error_inside(node, error.offset, path, error.message).maybe_hint(error.hint);
 }
 
-/// Whether everything that is read can be there by then; reports what cannot.
+/// Checks that every step that is read is done by then, and reports those that are not.
 fn check_reads(
     reads: &Reads,
     spot: &LocatedNode<'_>,
@@ -128,17 +129,17 @@ fn check_reads(
             }
         };
         possible = false;
-        let (node, offset) = find_mention(spot.node, id);
+        let (node, offset) = find_step_mention(spot.node, id);
         problems.error_inside(node, offset, &spot.path, message).maybe_hint(hint);
     }
     possible
 }
 
-/// Where a value mentions a step: the text, and the offset in it.
-fn find_mention<'a>(node: &'a Node, id: &str) -> (&'a Node, usize) {
+/// Finds where a value mentions a step: the text node, and the offset in it.
+fn find_step_mention<'a>(node: &'a Node, id: &str) -> (&'a Node, usize) {
     let ways = [format!("steps.{id}"), format!("steps['{id}']"), format!("steps[\"{id}\"]")];
     let mut found = None;
-    each_text(node, &mut |node, text| {
+    for_each_text(node, &mut |node, text| {
         let whole = |(place, way): (usize, &String)| {
             let rest = &text[place + way.len()..];
             let goes_on =
@@ -154,16 +155,17 @@ fn find_mention<'a>(node: &'a Node, id: &str) -> (&'a Node, usize) {
     found.unwrap_or((node, 0))
 }
 
-fn each_text<'a>(node: &'a Node, visit: &mut dyn FnMut(&'a Node, &'a str)) {
+/// Visits every text in a value.
+fn for_each_text<'a>(node: &'a Node, visit: &mut dyn FnMut(&'a Node, &'a str)) {
     match &node.content {
         Content::Text(text) => visit(node, text),
-        Content::List(nodes) => nodes.iter().for_each(|node| each_text(node, visit)),
-        Content::Map(entries) => entries.iter().for_each(|entry| each_text(&entry.node, visit)),
+        Content::List(nodes) => nodes.iter().for_each(|node| for_each_text(node, visit)),
+        Content::Map(entries) => entries.iter().for_each(|entry| for_each_text(&entry.node, visit)),
         Content::Null | Content::Bool(_) | Content::Number(_) => {}
     }
 }
 
-/// The path of the field that a JSON pointer leads to.
+/// Converts a JSON pointer inside a value into the path of the field.
 pub(crate) fn path_of_pointer(path: &str, node: &Node, pointer: &str) -> String {
     let mut path = path.to_owned();
     let mut node = node;

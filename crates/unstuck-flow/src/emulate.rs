@@ -1,4 +1,4 @@
-//! The `emulate` kind: which condition is brought about at which attempt.
+//! The `emulate` kind: which behaviour each attempt shows.
 
 use unstuck_core::json::Json;
 use unstuck_core::model::emulation::{Behaviour, Emulation, EmulationPlan, WaitUntil};
@@ -11,8 +11,7 @@ use crate::read::{LocatedNode, Object};
 use crate::time_value::{self, TimeValue};
 use crate::tree::Content;
 
-/// How long an attempt drags where nothing else is said: longer than a worker's lease, so that it is seen to be
-/// kept alive.
+/// The default duration of an attempt that drags: longer than a worker's lease, so that its heartbeats matter.
 pub(crate) const DRAG: Millis = Millis::seconds(45);
 /// How many attempts a sequence may list.
 pub(crate) const MAX_SEQUENCE: usize = 1_000;
@@ -27,8 +26,8 @@ pub(crate) const WORDS: [(&str, Behaviour); 7] = [
     ("choke", Behaviour::Choke),
 ];
 
-/// Reads a behaviour, or a plan of them.
-pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Emulation> {
+/// Reads a single behaviour, or an object with a plan of them.
+pub(crate) fn read_emulation(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Emulation> {
     let once = |behaviour| Emulation {
         plan: EmulationPlan::Sequence(vec![behaviour]),
         duration: Millis::ZERO,
@@ -40,10 +39,10 @@ pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Optio
         return read_behaviour(spot, problems).map(once);
     }
     let object = Object::read(spot, fields::EMULATE, "`emulate`", problems)?;
-    let duration = object.spot("duration").and_then(|spot| spot.duration(problems));
-    let drag = object.spot("drag").and_then(|spot| spot.duration(problems));
+    let duration = object.spot("duration").and_then(|spot| spot.read_duration(problems));
+    let drag = object.spot("drag").and_then(|spot| spot.read_duration(problems));
     let cause = object.spot("cause").filter(|spot| computed::refuse_expressions(spot, problems));
-    let cause = cause.and_then(|spot| spot.text(problems));
+    let cause = cause.and_then(|spot| spot.read_text(problems));
     let output = object.spot("output").filter(|spot| computed::refuse_expressions(spot, problems));
     Some(Emulation {
         plan: read_plan(&object, problems)?,
@@ -54,6 +53,7 @@ pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Optio
     })
 }
 
+/// Reads which behaviour comes when: exactly one of `sequence`, `odds` and `wait`.
 fn read_plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<EmulationPlan> {
     let seed = object.spot("seed");
     if let Some(spot) = seed.as_ref().filter(|_| object.get("odds").is_none()) {
@@ -63,7 +63,7 @@ fn read_plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Emulati
         (Some(spot), None, None) => read_sequence(&spot, problems).map(EmulationPlan::Sequence),
         (None, Some(spot), None) => {
             let seed = match seed {
-                Some(spot) => Some(spot.whole(0, "a whole number of at least 0", problems)?),
+                Some(spot) => Some(spot.read_whole(0, "a whole number of at least 0", problems)?),
                 None => None,
             };
             Some(EmulationPlan::Odds { odds: read_odds(&spot, problems)?, seed })
@@ -86,6 +86,7 @@ fn read_plan(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Emulati
     }
 }
 
+/// Reads a list of behaviours, one per attempt.
 fn read_sequence(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Vec<Behaviour>> {
     let Content::List(nodes) = &spot.node.content else {
         spot.expected(problems, "a list such as `[stall, pass]`");
@@ -106,6 +107,7 @@ fn read_sequence(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<
     behaviours.into_iter().collect()
 }
 
+/// Reads one behaviour: a word, or `{wait: 5s}`.
 fn read_behaviour(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> {
     if let Content::Map(_) = spot.node.content {
         let wait_only: Vec<_> =
@@ -121,19 +123,19 @@ fn read_behaviour(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option
         spot.refuse(problems, "`wait` needs a duration").hint("write `{wait: 5s}`");
         return None;
     }
-    spot.one_of(&WORDS, problems)
+    spot.read_word(&WORDS, problems)
 }
 
-/// How long a `wait` blocks.
+/// Reads how long a `wait` blocks: a duration or an instant.
 pub(crate) fn read_wait(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Behaviour> {
-    let until = match time_value::read(spot, problems)? {
+    let until = match time_value::read_time_value(spot, problems)? {
         TimeValue::After(span) => WaitUntil::After(span),
         TimeValue::At(time) => WaitUntil::At(time),
     };
     Some(Behaviour::Wait { until })
 }
 
-/// Weights of behaviours.
+/// Reads the weights of behaviours, of which at least one must be above zero.
 pub(crate) fn read_odds(
     spot: &LocatedNode<'_>,
     problems: &mut Problems<'_>,
@@ -156,7 +158,7 @@ pub(crate) fn read_odds(
             right = false;
             continue;
         };
-        weights[place] = LocatedNode { node: &entry.node, path }.number(0.0, problems);
+        weights[place] = LocatedNode { node: &entry.node, path }.read_number(0.0, problems);
         right &= weights[place].is_some();
     }
     if !right {

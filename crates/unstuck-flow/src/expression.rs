@@ -78,7 +78,7 @@ impl ExpressionError {
         self
     }
 
-    /// The same error in a text in which the source begins at `start`.
+    /// Shifts the error by `start`, where the source begins in a longer text.
     pub(crate) fn moved(mut self, start: usize) -> ExpressionError {
         self.offset += start;
         self
@@ -97,12 +97,13 @@ impl std::fmt::Display for ExpressionError {
 
 impl std::error::Error for ExpressionError {}
 
-/// Compiles the text between `${` and `}`.
+/// Compiles the text between `${` and `}`, and returns what it reads with the program.
 pub fn compile(source: &str, names: &Names<'_>) -> Result<(Reads, Arc<dyn Evaluate>), ExpressionError> {
     let (reads, program) = compile_program(source, names)?;
     Ok((reads, Arc::new(program)))
 }
 
+/// Scans, parses and resolves an expression.
 pub(crate) fn compile_program(source: &str, names: &Names<'_>) -> Result<(Reads, Program), ExpressionError> {
     resolve::resolve(source, &parse::parse(token::scan(source, false)?.tokens)?, names)
 }

@@ -1,4 +1,4 @@
-//! The names of flow files, policy files and plan files: every field there is, with the other names that it goes by.
+//! The fields of flow files, policy files and plan files, with their aliases.
 
 /// A field that may be given.
 #[derive(Clone, Copy, Debug)]
@@ -200,7 +200,7 @@ pub(crate) const OPERATOR: &[Field] = &[field("after"), field("choose"), field("
 /// The kinds of steps, as a step names them.
 pub(crate) const KINDS: &[&str] = &["action", "run", "flow", "wait", "signal", "set", "emulate"];
 
-/// The words that people bring along from elsewhere, and what is meant here.
+/// Words from other tools, and the field that is meant here.
 const FOREIGN: &[(&str, &str)] = &[
     ("name", "id"),
     ("name", "flow"),
@@ -242,7 +242,7 @@ const FOREIGN: &[(&str, &str)] = &[
 ];
 
 impl Field {
-    /// Every name that is understood besides [`Field::name`].
+    /// Lists every alias, the hyphenated form included.
     pub(crate) fn other_names(&self) -> Vec<String> {
         let hyphens = hyphenated(self.name);
         let own = (hyphens != self.name).then_some(hyphens);
@@ -250,7 +250,7 @@ impl Field {
     }
 }
 
-/// The field that a key means, by any of its names.
+/// Finds the field that a key means, by its name or an alias.
 pub(crate) fn find(fields: &[Field], key: &str) -> Option<&'static str> {
     let field = fields
         .iter()
@@ -258,7 +258,7 @@ pub(crate) fn find(fields: &[Field], key: &str) -> Option<&'static str> {
     Some(field.name)
 }
 
-/// What a key that is no field was probably meant to be.
+/// Guesses the field that an unknown key was meant to be: a word of another tool, or the nearest spelling.
 pub(crate) fn guess(fields: &[Field], key: &str) -> Option<&'static str> {
     let plain = |word: &str| word.replace(['-', '_'], "").to_lowercase();
     let known = |name: &&str| fields.iter().any(|field| field.name == *name);
@@ -278,7 +278,7 @@ fn hyphenated(name: &str) -> String {
     })
 }
 
-/// Whether a field means something for a kind of step.
+/// Returns whether a field means anything for this kind of step.
 pub(crate) fn has_meaning(field: &str, kind: &str) -> bool {
     match field {
         "startTimeout" | "heartbeatTimeout" | "queueTimeout" | "load" | "priority" | "defer" => {
@@ -293,8 +293,8 @@ pub(crate) fn has_meaning(field: &str, kind: &str) -> bool {
     }
 }
 
-/// Whether a field of `defaults` is taken over by a kind of step. A shared `timeout` is for attempts: it must
-/// not cut short a wait, a signal or a child that was given none.
+/// Returns whether steps of this kind take a field over from `defaults`. A shared `timeout` is for attempts: it must
+/// not cut short a wait, a signal or a child without a timeout of its own.
 pub(crate) fn takes_default(field: &str, kind: &str) -> bool {
     match field {
         "timeout" => is_executed(kind),
@@ -302,7 +302,7 @@ pub(crate) fn takes_default(field: &str, kind: &str) -> bool {
     }
 }
 
-/// Whether attempts of this kind are handed to an executor.
+/// Returns whether attempts of this kind are handed to an executor.
 fn is_executed(kind: &str) -> bool {
     matches!(kind, "action" | "run" | "emulate")
 }

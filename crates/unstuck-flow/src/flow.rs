@@ -1,4 +1,4 @@
-//! One flow: from its outline to the model.
+//! Compiles one flow from its outline to the model.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -21,9 +21,9 @@ use crate::time_value::{self, TimeValue};
 use crate::tree::Content;
 use crate::{canonical, fields, input, recovery, step, warnings};
 
-/// Compiles a flow, and tells which flows its steps speak of. The flow is `None` only where a problem was
+/// Compiles a flow, and lists the other flows that its steps refer to. The flow is `None` only if a problem was
 /// reported.
-pub(crate) fn compile(
+pub(crate) fn compile_flow(
     outline: &Outline<'_>,
     directory: &str,
     problems: &mut Problems<'_>,
@@ -47,17 +47,17 @@ pub(crate) fn compile(
     let mut compiler =
         Compiler { outline, defaults: defaults.as_ref(), steps: &places, ids: &ids, references };
     let steps: Vec<Option<Step>> =
-        (0..outline.steps.len()).map(|place| compiler.step(place, problems)).collect();
+        (0..outline.steps.len()).map(|place| compiler.compile_step(place, problems)).collect();
     let references = compiler.references;
     let scope = |done| Scope { steps: &places, ids: &ids, done, item: false };
     let head = read_header(object, &scope(Done::Nothing), &scope(Done::Everything), problems);
     let steps: Option<Vec<Step>> = steps.into_iter().collect();
     let (Some(steps), Some(name)) = (steps, outline.name) else { return (None, references) };
     if let Some(defaults) = &defaults {
-        warn_unused(defaults, &steps, problems);
+        warn_unused_retry_defaults(defaults, &steps, problems);
     }
-    warnings::stuck_for_hours(outline, &steps, head.deadline, problems);
-    let source = canonical::source(outline.node, problems.text);
+    warnings::warn_about_late_stuck_detection(outline, &steps, head.deadline, problems);
+    let source = canonical::canonical_source(outline.node, problems.text);
     if source.len() > MAX_BYTES {
         let message = format!(
             "with its aliases expanded, the flow has {} bytes; the limit is {MAX_BYTES}",
@@ -75,7 +75,7 @@ pub(crate) fn compile(
         deadline: head.deadline,
         concurrency: head.concurrency,
         labels: head.labels,
-        dependents: dependents(&steps),
+        dependents: collect_dependents(&steps),
         kind: RunKind::Graph,
         steps,
         source: source.into(),
@@ -95,6 +95,8 @@ struct FlowHeader {
     labels: BTreeMap<String, String>,
 }
 
+/// Reads everything of a flow but its steps. Expressions of `concurrency` see nothing done (`before`), those of
+/// `output` every step (`after`).
 fn read_header(
     object: &Object<'_>,
     before: &Scope<'_>,
@@ -102,8 +104,8 @@ fn read_header(
     problems: &mut Problems<'_>,
 ) -> FlowHeader {
     let version = object.spot("version").and_then(|spot| read_version(&spot, problems));
-    let description = object.spot("description").and_then(|spot| spot.text(problems));
-    let input = object.spot("input").and_then(|spot| input::read(&spot, problems));
+    let description = object.spot("description").and_then(|spot| spot.read_text(problems));
+    let input = object.spot("input").and_then(|spot| input::read_input_schema(&spot, problems));
     FlowHeader {
         version: version.unwrap_or_default(),
         description: description.map(str::to_owned),
@@ -115,6 +117,7 @@ fn read_header(
     }
 }
 
+/// Reads the version as it is spelled: `1.10` is not 1.1.
 fn read_version(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<String> {
     let version = match spot.node.content {
         Content::Text(_) | Content::Number(_) => spot.node.spelling(problems.text),
@@ -133,8 +136,9 @@ fn read_version(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<S
     }
 }
 
+/// Reads a deadline: a duration above zero, or an instant.
 fn read_deadline(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Deadline> {
-    match time_value::read(spot, problems)? {
+    match time_value::read_time_value(spot, problems)? {
         TimeValue::After(Millis::ZERO) => {
             spot.refuse(problems, "must be longer than zero").hint("remove it for no deadline");
             None
@@ -144,6 +148,7 @@ fn read_deadline(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<
     }
 }
 
+/// Reads a concurrency limit: a number, or an object with a key.
 fn read_concurrency(
     spot: &LocatedNode<'_>,
     scope: &Scope<'_>,
@@ -151,24 +156,25 @@ fn read_concurrency(
 ) -> Option<Concurrency> {
     let what = "a whole number of at least 1";
     if !matches!(spot.node.content, Content::Map(_)) {
-        let limit = spot.whole(1, what, problems)?;
+        let limit = spot.read_whole(1, what, problems)?;
         return Some(Concurrency { limit, key: None, strict: false });
     }
     let object = Object::read(spot, fields::CONCURRENCY, "`concurrency`", problems)?;
     let key = object.spot("key").and_then(|spot| computed::compile_expression(&spot, scope, problems));
-    let strict = object.spot("strict").and_then(|spot| spot.boolean(problems)).unwrap_or(false);
+    let strict = object.spot("strict").and_then(|spot| spot.read_boolean(problems)).unwrap_or(false);
     let Some(limit) = object.spot("limit") else {
         spot.refuse(problems, "`concurrency` has no `limit`").hint("for example `limit: 1`");
         return None;
     };
-    Some(Concurrency { limit: limit.whole(1, what, problems)?, key, strict })
+    Some(Concurrency { limit: limit.read_whole(1, what, problems)?, key, strict })
 }
 
 /// The longest value of a label.
 const MAX_LABEL_BYTES: usize = 512;
-/// So many labels a flow may have.
+/// How many labels a flow may have.
 const MAX_LABELS: usize = 64;
 
+/// Reads the labels, within their limits.
 fn read_labels(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> BTreeMap<String, String> {
     let mut labels = BTreeMap::new();
     let Content::Map(entries) = &spot.node.content else {
@@ -200,7 +206,8 @@ fn read_labels(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> BTreeMap<
     labels
 }
 
-fn dependents(steps: &[Step]) -> Vec<Vec<StepIndex>> {
+/// Inverts `needs`: lists for each step the steps that need it.
+fn collect_dependents(steps: &[Step]) -> Vec<Vec<StepIndex>> {
     let mut dependents = vec![Vec::new(); steps.len()];
     for (place, step) in steps.iter().enumerate() {
         for needed in &step.node.needs {
@@ -210,19 +217,19 @@ fn dependents(steps: &[Step]) -> Vec<Vec<StepIndex>> {
     dependents
 }
 
-/// Defaults are held to the same rules as the steps that may or may not take them over.
+/// Checks the values of `defaults` by the rules for steps, even if no step takes them over.
 fn check_defaults(defaults: &Object<'_>, problems: &mut Problems<'_>) {
     let nothing = Object::empty(defaults.at, &defaults.path);
     let given = StepFields { own: &nothing, defaults: Some(defaults), kind: "action" };
-    recovery::limits(&given, problems);
-    recovery::defer(&given, problems);
-    recovery::retry(&given, problems);
-    recovery::failure(&given, problems);
-    step::dispatch(&given, problems);
+    recovery::read_limits(&given, problems);
+    recovery::read_defer(&given, problems);
+    recovery::read_retry_strategy(&given, problems);
+    recovery::read_failure_handling(&given, problems);
+    step::read_dispatch(&given, problems);
 }
 
-/// A default that is for retries, in a flow where nothing is retried.
-fn warn_unused(defaults: &Object<'_>, steps: &[Step], problems: &mut Problems<'_>) {
+/// Warns about defaults for retries in a flow where no step retries.
+fn warn_unused_retry_defaults(defaults: &Object<'_>, steps: &[Step], problems: &mut Problems<'_>) {
     let retried = steps.iter().any(|step| !matches!(step.retry, RetryStrategy::None));
     for name in ["maxAttempts", "backOff"] {
         if let Some(entry) = defaults.get(name).filter(|_| !retried) {

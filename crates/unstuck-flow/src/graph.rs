@@ -1,11 +1,11 @@
-//! The order of steps: who needs whom, in which order they come, and where they go in a circle.
+//! Sorts steps by their needs, finds cycles, and knows which steps are done before which.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use unstuck_core::model::flow::StepIndex;
 
-/// Steps in an order in which each comes after what it needs.
+/// Steps in an order in which each comes after the steps it needs.
 #[derive(Debug)]
 pub(crate) struct SortedSteps {
     /// For each place in the order, the place in the file.
@@ -14,15 +14,15 @@ pub(crate) struct SortedSteps {
     pub(crate) places: Vec<StepIndex>,
 }
 
-/// For each step, everything that is done before it.
+/// For each step, all steps that are done before it, as a bit matrix.
 #[derive(Debug)]
 pub(crate) struct Ancestors {
     words_per_step: usize,
     bits: Vec<u64>,
 }
 
-/// Sorts steps, given for each the places in the file that it needs. The order of the file is kept where it
-/// can be. Where steps go in circles, the circles are returned: each step in one needs the next.
+/// Sorts steps topologically; `needs` lists for each step the indices in the file that it needs. Keeps the order of the
+/// file where possible. Returns the cycles instead if there are any: each step in one needs the next.
 pub(crate) fn sort_by_needs(needs: &[Vec<usize>]) -> Result<SortedSteps, Vec<Vec<usize>>> {
     let mut open: Vec<usize> = needs.iter().map(Vec::len).collect();
     let mut dependents = vec![Vec::new(); needs.len()];
@@ -39,7 +39,7 @@ pub(crate) fn sort_by_needs(needs: &[Vec<usize>]) -> Result<SortedSteps, Vec<Vec
     while file_places.len() < needs.len() {
         let Some(Reverse(step)) = ready.pop() else {
             // Nobody can go first. One circle is taken as it is, to see whether there are others.
-            let circle = find_circle(needs, &done);
+            let circle = find_cycle(needs, &done);
             ready.extend(circle.iter().map(|step| Reverse(*step)));
             circles.push(circle);
             continue;
@@ -59,11 +59,12 @@ pub(crate) fn sort_by_needs(needs: &[Vec<usize>]) -> Result<SortedSteps, Vec<Vec
 }
 
 impl SortedSteps {
-    /// The order of the file as it is.
+    /// Returns the order of the file as it is.
     pub(crate) fn as_written(steps: usize) -> SortedSteps {
         SortedSteps::from_file_places((0..steps).collect())
     }
 
+    /// Builds both directions of the mapping from the order of steps.
     fn from_file_places(file_places: Vec<usize>) -> SortedSteps {
         let mut places = vec![StepIndex(0); file_places.len()];
         for (place, file_place) in file_places.iter().enumerate() {
@@ -73,8 +74,8 @@ impl SortedSteps {
     }
 }
 
-/// One circle among the steps that are not done: from any of them, going to what it needs must come back.
-fn find_circle(needs: &[Vec<usize>], done: &[bool]) -> Vec<usize> {
+/// Finds one cycle among the steps that are not done: walking from any of them to what it needs must come back.
+fn find_cycle(needs: &[Vec<usize>], done: &[bool]) -> Vec<usize> {
     let Some(mut step) = done.iter().position(|done| !done) else { return Vec::new() };
     let mut way = Vec::new();
     loop {
@@ -90,31 +91,32 @@ fn find_circle(needs: &[Vec<usize>], done: &[bool]) -> Vec<usize> {
 }
 
 impl Ancestors {
-    /// `needs` in the order of steps: each needs only earlier ones.
+    /// Computes the ancestors of all steps; each may need only earlier ones.
     pub(crate) fn new(needs: &[Vec<StepIndex>]) -> Ancestors {
         let words_per_step = needs.len().div_ceil(64);
         let mut ancestors = Ancestors { words_per_step, bits: vec![0; words_per_step * needs.len()] };
         for (step, needed) in needs.iter().enumerate() {
             for before in needed {
-                ancestors.take_over(step, usize::from(before.0));
+                ancestors.add_ancestors_of(step, usize::from(before.0));
             }
         }
         ancestors
     }
 
-    /// Everything before everything: where the order is unknown, nothing is held against anybody.
+    /// Returns a matrix in which every step precedes every other: where the order is unknown, no read is refused.
     pub(crate) fn unknown(steps: usize) -> Ancestors {
         let words_per_step = steps.div_ceil(64);
         Ancestors { words_per_step, bits: vec![u64::MAX; words_per_step * steps] }
     }
 
-    /// Whether `before` is done whenever `step` starts.
+    /// Returns whether `before` is done whenever `step` starts.
     pub(crate) fn contains(&self, step: StepIndex, before: StepIndex) -> bool {
         let word = usize::from(step.0) * self.words_per_step + usize::from(before.0) / 64;
         self.bits.get(word).is_some_and(|bits| bits >> (before.0 % 64) & 1 == 1)
     }
 
-    fn take_over(&mut self, step: usize, before: usize) {
+    /// Adds `before` and all its ancestors to the ancestors of `step`.
+    fn add_ancestors_of(&mut self, step: usize, before: usize) {
         let width = self.words_per_step;
         for word in 0..width {
             self.bits[step * width + word] |= self.bits[before * width + word];

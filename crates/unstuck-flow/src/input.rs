@@ -12,16 +12,16 @@ use crate::tree::Content;
 
 /// What JSON Schema calls the types of JSON.
 const TYPES: [&str; 7] = ["array", "boolean", "integer", "null", "number", "object", "string"];
-/// How many problems of one input are told.
+/// How many problems of one input are reported.
 const MAX_TOLD: usize = 20;
 /// How long a problem may be: it can quote the input.
 const MAX_CHARS: usize = 300;
 
 /// How large a compiled pattern may be.
 const PATTERN_BYTES: usize = 2 * 1024 * 1024;
-/// Memory that is only taken as far as it is used.
+/// The stack of the schema compiler. Memory is committed only as far as it is used.
 const STACK_BYTES: usize = 512 * 1024 * 1024;
-/// What is told where looking for the reason would take too long.
+/// The message where finding the reason would take too long.
 const UNEXPLAINED: &str = "input: does not match the flow's schema. The part that is wrong cannot be named: the schema has too many alternatives for an input of this size";
 
 /// Checks the input of a run against the schema of its flow, if it has one.
@@ -36,24 +36,29 @@ pub(crate) struct InputSchema {
 }
 
 impl CheckInput for InputSchema {
-    /// What it would take is counted first: nothing is begun that takes more than a bounded time and memory.
+    /// Checks an input. Estimates the cost first, so that no check starts that could take unbounded time or memory.
     fn check(&self, input: &Value) -> Result<(), Vec<String>> {
-        let cost = self.graph.cost(input).map_err(|too_much| vec![too_much_to_check(too_much)])?;
+        let cost = self.graph.cost(input).map_err(|too_much| vec![describe_too_much(too_much)])?;
         if self.validator.is_valid(input) {
             return Ok(());
         }
-        // The crate collects what every alternative has to say, and what every alternative in it has to say.
+        // The validator collects the problems of every alternative, nested ones included.
         if cost.repeated > MAX_TOLD_STEPS {
             return Err(vec![UNEXPLAINED.to_owned()]);
         }
         let problem = |error: ValidationError<'_>| {
-            format!("{}: {}", place(input, error.instance_path().as_str()), sentence(&error))
+            format!(
+                "{}: {}",
+                input_path(input, error.instance_path().as_str()),
+                describe_schema_error(&error)
+            )
         };
         Err(self.validator.iter_errors(input).take(MAX_TOLD).map(problem).collect())
     }
 }
 
-fn too_much_to_check(too_much: TooMuch) -> String {
+/// Describes why an input cannot be checked within the limits.
+fn describe_too_much(too_much: TooMuch) -> String {
     let why = match too_much {
         TooMuch::Steps => format!("the check would take more than {MAX_STEPS} steps"),
         TooMuch::Depth => "its subschemas are nested too deeply".to_owned(),
@@ -63,8 +68,8 @@ fn too_much_to_check(too_much: TooMuch) -> String {
     )
 }
 
-/// Compiles a schema. Nothing is ever fetched for it, and patterns take linear time.
-pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<InputSchema> {
+/// Reads and compiles a schema. Nothing is ever downloaded for it, and patterns take linear time.
+pub(crate) fn read_input_schema(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<InputSchema> {
     if !matches!(spot.node.content, Content::Map(_) | Content::Bool(_)) {
         spot.expected(problems, "a JSON Schema (a map)");
         return None;
@@ -75,7 +80,7 @@ pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Optio
         problems.error(spot.node.at, spot.path.clone(), message).hint("simplify it");
         return None;
     };
-    let wrong = match on_a_large_stack(|| compile(&schema)) {
+    let wrong = match run_on_large_stack(|| compile_schema(&schema)) {
         Ok(validator) => return Some(InputSchema { validator, graph }),
         Err(wrong) => wrong,
     };
@@ -93,9 +98,11 @@ pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Optio
     None
 }
 
-/// The validator, or what is wrong with the schema and where.
-fn compile(schema: &Value) -> Result<Validator, Vec<(String, String)>> {
-    let problem = |error: &ValidationError<'_>| (error.instance_path().as_str().to_owned(), sentence(error));
+/// Compiles a schema, or returns its problems as pairs of JSON pointer and message.
+fn compile_schema(schema: &Value) -> Result<Validator, Vec<(String, String)>> {
+    let problem = |error: &ValidationError<'_>| {
+        (error.instance_path().as_str().to_owned(), describe_schema_error(error))
+    };
     let meta = jsonschema::draft202012::meta::validator();
     if !meta.is_valid(schema) {
         return Err(meta.iter_errors(schema).take(MAX_TOLD).map(|error| problem(&error)).collect());
@@ -107,8 +114,8 @@ fn compile(schema: &Value) -> Result<Validator, Vec<(String, String)>> {
         .map_err(|error| vec![problem(&error)])
 }
 
-/// The compiler follows references by calling itself: it gets a stack on which the longest chain of them fits.
-fn on_a_large_stack<T: Send>(
+/// Runs `work` on a thread with a large stack: the compiler follows references by recursion.
+fn run_on_large_stack<T: Send>(
     work: impl FnOnce() -> Result<T, Vec<(String, String)>> + Send,
 ) -> Result<T, Vec<(String, String)>> {
     let failed = |what: &str| vec![(String::new(), format!("it cannot be compiled: {what}"))];
@@ -119,6 +126,7 @@ fn on_a_large_stack<T: Send>(
     })
 }
 
+/// Reports a problem of the schema at the position of its pointer, with a hint for known causes.
 fn refuse(spot: &LocatedNode<'_>, pointer: &str, message: &str, problems: &mut Problems<'_>) {
     let node = spot.node.at_pointer(pointer);
     let path = path_of_pointer(&spot.path, spot.node, pointer);
@@ -132,15 +140,16 @@ fn refuse(spot: &LocatedNode<'_>, pointer: &str, message: &str, problems: &mut P
     problems.error(node.at, path, format!("not a JSON Schema: {message}")).hint(hint);
 }
 
-fn sentence(error: &ValidationError<'_>) -> String {
+/// Shortens the validator's message, which may quote the input.
+fn describe_schema_error(error: &ValidationError<'_>) -> String {
     let text = error.to_string();
     let text = text.split(" and retrieving it failed").next().unwrap_or_default();
     let short: String = text.chars().take(MAX_CHARS).collect();
     if short.len() < text.len() { format!("{short}...") } else { short }
 }
 
-/// `/items/0/name` as `input.items[0].name`.
-fn place(input: &Value, pointer: &str) -> String {
+/// Converts `/items/0/name` to `input.items[0].name`.
+fn input_path(input: &Value, pointer: &str) -> String {
     let mut path = String::from("input");
     let mut value = Some(input);
     for part in pointer.split('/').skip(1) {

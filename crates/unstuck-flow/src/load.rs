@@ -1,4 +1,4 @@
-//! Loading a file: every flow in it, or every problem of it.
+//! Loads a file: all flows in it, or all problems of it.
 
 use unstuck_core::model::flow::Flow;
 use unstuck_core::time::Time;
@@ -16,12 +16,12 @@ pub struct Loaded {
     pub flows: Vec<Flow>,
     /// What is only suspicious.
     pub warnings: Vec<Problem>,
-    /// What is suspicious once a time has passed: a wait until an instant that is over.
+    /// Warnings that apply once a time has passed, such as a wait until that instant.
     pub passing: Vec<(Time, Problem)>,
 }
 
 impl Loaded {
-    /// What is suspicious at this time, in the order of the file.
+    /// Lists the warnings at this time, in the order of the file.
     pub fn warnings_at(&self, now: Time) -> Vec<Problem> {
         let passed = self.passing.iter().filter(|(time, _)| *time <= now).map(|(_, problem)| problem);
         let mut warnings: Vec<Problem> = self.warnings.iter().chain(passed).cloned().collect();
@@ -32,8 +32,8 @@ impl Loaded {
 
 /// Loads a file with one or more flows: YAML documents, a JSON object, or a list of either.
 ///
-/// `file` is the name that problems give, `directory` where local processes start, and `known` tells whether a
-/// flow of a name exists elsewhere. A file is loaded as a whole or not at all, with every problem in one answer.
+/// `file` is the name shown in problems, `directory` is where local processes start, and `known` says whether a flow
+/// exists elsewhere. A file loads as a whole or not at all, and every problem is reported at once.
 pub fn load(
     text: &str,
     file: &str,
@@ -42,17 +42,17 @@ pub fn load(
 ) -> Result<Loaded, Vec<Problem>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut problems = Problems::new(file, text);
-    let Some(documents) = parse::documents(&mut problems) else { return Err(problems.into_sorted()) };
+    let Some(documents) = parse::parse_documents(&mut problems) else { return Err(problems.into_sorted()) };
     if documents.is_empty() {
         problems
             .error(Position::START, "", "the file contains no flow")
             .hint("start with `flow: <name>` and `steps:`");
     }
     let outlines: Vec<Outline<'_>> =
-        documents.iter().filter_map(|document| outline::read(document, &mut problems)).collect();
-    refuse_duplicates(&outlines, &mut problems);
+        documents.iter().filter_map(|document| outline::read_outline(document, &mut problems)).collect();
+    refuse_duplicate_names(&outlines, &mut problems);
     let compiled: Vec<(Option<Flow>, Vec<Reference>)> =
-        outlines.iter().map(|outline| flow::compile(outline, directory, &mut problems)).collect();
+        outlines.iter().map(|outline| flow::compile_flow(outline, directory, &mut problems)).collect();
     let names: Vec<&str> = outlines.iter().filter_map(|outline| outline.name).collect();
     let flows = outlines.iter().zip(&compiled);
     // A flow whose name is wrong speaks of others all the same.
@@ -70,7 +70,8 @@ pub fn load(
     Ok(Loaded { flows, warnings: problems.into_sorted(), passing })
 }
 
-fn refuse_duplicates(outlines: &[Outline<'_>], problems: &mut Problems<'_>) {
+/// Refuses two flows of one file with the same name.
+fn refuse_duplicate_names(outlines: &[Outline<'_>], problems: &mut Problems<'_>) {
     for (place, outline) in outlines.iter().enumerate() {
         let Some(name) = outline.name else { continue };
         let first = outlines[..place].iter().find(|other| other.name == Some(name));

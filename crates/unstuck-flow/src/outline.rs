@@ -12,7 +12,7 @@ use crate::tree::{Content, Node};
 /// How many steps a flow may have.
 const MAX_STEPS: usize = 1_000;
 
-/// A flow of which only the bones are known.
+/// A flow of which only names, kinds and needs have been read.
 pub(crate) struct Outline<'a> {
     /// The document.
     pub(crate) node: &'a Node,
@@ -24,7 +24,7 @@ pub(crate) struct Outline<'a> {
     pub(crate) ancestors: Ancestors,
 }
 
-/// A step of which only the bones are known.
+/// A step of which only id, kind and needs have been read.
 pub(crate) struct StepOutline<'a> {
     pub(crate) object: Object<'a>,
     pub(crate) id: Option<&'a str>,
@@ -34,8 +34,8 @@ pub(crate) struct StepOutline<'a> {
     pub(crate) needs: Vec<usize>,
 }
 
-/// Reads the outline of one document.
-pub(crate) fn read<'a>(node: &'a Node, problems: &mut Problems<'_>) -> Option<Outline<'a>> {
+/// Reads the outline of one document. A document that is a policy is refused with a hint.
+pub(crate) fn read_outline<'a>(node: &'a Node, problems: &mut Problems<'_>) -> Option<Outline<'a>> {
     let has = |key: &str| node.entry(key).is_some();
     if has("name") && (has("maxAttempts") || has("max-attempts")) && !has("steps") {
         problems
@@ -44,14 +44,14 @@ pub(crate) fn read<'a>(node: &'a Node, problems: &mut Problems<'_>) -> Option<Ou
         return None;
     }
     let object = Object::read(&LocatedNode::root(node), fields::FLOW, "a flow", problems)?;
-    let name = object.spot("flow").and_then(|spot| spot.name("flow name", problems));
+    let name = object.spot("flow").and_then(|spot| spot.read_name("flow name", problems));
     if object.get("flow").is_none() {
         problems.error(object.at, "flow", "the flow has no name").hint("write `flow: <name>`");
     }
-    let nodes = step_nodes(&object, problems);
+    let nodes = read_step_nodes(&object, problems);
     let mut steps: Vec<StepOutline<'a>> =
         nodes.iter().enumerate().filter_map(|(place, node)| read_step(node, place, problems)).collect();
-    let ids = unique_ids(&steps, problems);
+    let ids = index_ids(&steps, problems);
     for place in 0..steps.len() {
         steps[place].needs = read_needs(place, &steps, &ids, problems);
     }
@@ -59,7 +59,8 @@ pub(crate) fn read<'a>(node: &'a Node, problems: &mut Problems<'_>) -> Option<Ou
     Some(Outline { node, object, name, steps, order, ancestors })
 }
 
-fn step_nodes<'a>(object: &Object<'a>, problems: &mut Problems<'_>) -> &'a [Node] {
+/// Returns the list of steps, or reports that there is none or that it is too long.
+fn read_step_nodes<'a>(object: &Object<'a>, problems: &mut Problems<'_>) -> &'a [Node] {
     let Some(spot) = object.spot("steps") else {
         problems
             .error(object.at, "steps", "the flow has no steps")
@@ -81,11 +82,12 @@ fn step_nodes<'a>(object: &Object<'a>, problems: &mut Problems<'_>) -> &'a [Node
     nodes
 }
 
+/// Reads the id and kind of one step.
 fn read_step<'a>(node: &'a Node, place: usize, problems: &mut Problems<'_>) -> Option<StepOutline<'a>> {
     let by_place = format!("steps[{place}]");
     let id = match node.entry("id") {
         Some(entry) => {
-            LocatedNode { node: &entry.node, path: format!("{by_place}.id") }.name("step id", problems)
+            LocatedNode { node: &entry.node, path: format!("{by_place}.id") }.read_name("step id", problems)
         }
         None => None,
     };
@@ -99,11 +101,12 @@ fn read_step<'a>(node: &'a Node, place: usize, problems: &mut Problems<'_>) -> O
     }
     let kind = read_kind(&object, problems);
     if let Some(kind) = kind {
-        refuse_meaningless(&object, kind, problems);
+        refuse_fields_without_meaning(&object, kind, problems);
     }
     Some(StepOutline { object, id, kind, needs: Vec::new() })
 }
 
+/// Finds the one field that says what the step does; reports none or several.
 fn read_kind(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<&'static str> {
     let given: Vec<&'static str> =
         fields::KINDS.iter().copied().filter(|kind| object.get(kind).is_some()).collect();
@@ -129,7 +132,8 @@ fn read_kind(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<&'stati
     }
 }
 
-fn refuse_meaningless(object: &Object<'_>, kind: &str, problems: &mut Problems<'_>) {
+/// Refuses fields that mean nothing for this kind of step.
+fn refuse_fields_without_meaning(object: &Object<'_>, kind: &str, problems: &mut Problems<'_>) {
     for (name, at) in object.names() {
         if fields::has_meaning(name, kind) {
             continue;
@@ -155,8 +159,8 @@ fn refuse_meaningless(object: &Object<'_>, kind: &str, problems: &mut Problems<'
     }
 }
 
-/// The first step of each id.
-fn unique_ids<'a>(steps: &[StepOutline<'a>], problems: &mut Problems<'_>) -> HashMap<&'a str, usize> {
+/// Maps ids to steps, and reports ids that are used twice; the first one counts.
+fn index_ids<'a>(steps: &[StepOutline<'a>], problems: &mut Problems<'_>) -> HashMap<&'a str, usize> {
     let mut ids = HashMap::new();
     for (place, step) in steps.iter().enumerate() {
         let Some(id) = step.id else { continue };
@@ -178,6 +182,7 @@ fn unique_ids<'a>(steps: &[StepOutline<'a>], problems: &mut Problems<'_>) -> Has
     ids
 }
 
+/// Reads which steps a step needs; without `needs`, the one before it.
 fn read_needs(
     place: usize,
     steps: &[StepOutline<'_>],
@@ -198,7 +203,7 @@ fn read_needs(
     let mut needs = Vec::new();
     for node in nodes {
         let spot = LocatedNode { node, path: spot.path.clone() };
-        let Some(id) = spot.text(problems) else { continue };
+        let Some(id) = spot.read_text(problems) else { continue };
         match ids.get(id) {
             Some(needed) if needs.contains(needed) => {
                 problems.warning(node.at, &spot.path, format!("`{id}` is listed twice"));
@@ -214,6 +219,7 @@ fn read_needs(
     needs
 }
 
+/// Sorts the steps by needs, or reports every cycle and keeps the order of the file.
 fn sort_steps(steps: &[StepOutline<'_>], problems: &mut Problems<'_>) -> (SortedSteps, Ancestors) {
     let needs: Vec<Vec<usize>> = steps.iter().map(|step| step.needs.clone()).collect();
     match graph::sort_by_needs(&needs) {
@@ -227,14 +233,15 @@ fn sort_steps(steps: &[StepOutline<'_>], problems: &mut Problems<'_>) -> (Sorted
         }
         Err(circles) => {
             for circle in &circles {
-                report_circle(steps, circle, problems);
+                report_cycle(steps, circle, problems);
             }
             (SortedSteps::as_written(steps.len()), Ancestors::unknown(steps.len()))
         }
     }
 }
 
-fn report_circle(steps: &[StepOutline<'_>], circle: &[usize], problems: &mut Problems<'_>) {
+/// Reports a cycle at its first step in the file.
+fn report_cycle(steps: &[StepOutline<'_>], circle: &[usize], problems: &mut Problems<'_>) {
     let Some(first) = circle.iter().min().copied() else { return };
     let start = circle.iter().position(|step| *step == first).unwrap_or(0);
     let id = |place: usize| steps[place].id.unwrap_or("?");

@@ -1,4 +1,4 @@
-//! From the text of a file to its documents: YAML or JSON, within limits.
+//! Parses the text of a file into documents: YAML or JSON, within limits.
 
 use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
 
@@ -11,13 +11,13 @@ pub(crate) const MAX_BYTES: usize = 1 << 20;
 const MAX_DEPTH: usize = 64;
 /// The longest key. As JSON it may be six times as long, and still be read again.
 const MAX_KEY_CHARS: usize = 1_000;
-/// Some 32 KiB for each level, were it not optimised at all, and as much again.
+/// The stack of the parser: about 32 KiB per level in a debug build, and as much again.
 const STACK_BYTES: usize = MAX_DEPTH * 64 * 1024;
 /// How many values a file may have, and how many its aliases may stand for.
 const MAX_VALUES: usize = 200_000;
 
-/// The documents of a file, if it has any, with keys that come once. What cannot be read at all ends it with `None`.
-pub(crate) fn documents(problems: &mut Problems<'_>) -> Option<Vec<Node>> {
+/// Parses the documents of a file and reports duplicate keys. Returns nothing if the text cannot be parsed.
+pub(crate) fn parse_documents(problems: &mut Problems<'_>) -> Option<Vec<Node>> {
     let text = problems.text;
     if text.len() > MAX_BYTES {
         problems
@@ -30,7 +30,7 @@ pub(crate) fn documents(problems: &mut Problems<'_>) -> Option<Vec<Node>> {
         return None;
     }
     // The later one wins in the parser, so that both reach the tree, where each is found with its place.
-    let nodes = match parse(text, DuplicateKeyPolicy::LastWins) {
+    let nodes = match parse_on_large_stack(text, DuplicateKeyPolicy::LastWins) {
         Ok(nodes) => nodes,
         Err(wrong) => {
             wrong.report(problems);
@@ -46,9 +46,10 @@ pub(crate) fn documents(problems: &mut Problems<'_>) -> Option<Vec<Node>> {
             }
         }
     }
-    let duplicates: usize = documents.iter_mut().map(|document| keep_first(document, "", problems)).sum();
+    let duplicates: usize =
+        documents.iter_mut().map(|document| remove_duplicate_keys(document, "", problems)).sum();
     if duplicates == 0 {
-        numeric_duplicates(problems);
+        report_numeric_duplicate_keys(problems);
     }
     Some(documents)
 }
@@ -61,6 +62,7 @@ struct ParseError {
 }
 
 impl ParseError {
+    /// Reports the error, with a hint about quotes if the line has an expression.
     fn report(self, problems: &mut Problems<'_>) {
         let line = problems.text.lines().nth(self.at.line as usize - 1).unwrap_or_default();
         let quotes = "a `${...}` inside `{ }` or `[ ]`, or with `: ` in it, needs quotes: `\"${input.a}\"`";
@@ -69,12 +71,12 @@ impl ParseError {
     }
 }
 
-/// The parser recurses with large frames: it gets a stack on which the deepest file that is accepted fits, however
-/// small the caller's is.
-fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Vec<Node>, ParseError> {
+/// Parses a text on a thread with its own stack, because the parser recurses with large frames and the caller's stack
+/// may be small.
+fn parse_on_large_stack(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Vec<Node>, ParseError> {
     let read = || {
-        serde_saphyr::from_multiple_with_options(text, options(duplicate_keys)).map_err(|error| {
-            let (message, hint) = explain(&error);
+        serde_saphyr::from_multiple_with_options(text, parser_options(duplicate_keys)).map_err(|error| {
+            let (message, hint) = explain_parse_error(&error);
             ParseError { at: error.location().map_or(Position::START, Position::of), message, hint }
         })
     };
@@ -90,7 +92,8 @@ fn parse(text: &str, duplicate_keys: DuplicateKeyPolicy) -> Result<Vec<Node>, Pa
     })
 }
 
-fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
+/// Returns the options of the parser: strict types and limits on size, depth and aliases.
+fn parser_options(duplicate_keys: DuplicateKeyPolicy) -> Options {
     serde_saphyr::options! {
         strict_booleans: true,
         with_snippet: false,
@@ -107,13 +110,13 @@ fn options(duplicate_keys: DuplicateKeyPolicy) -> Options {
     }
 }
 
-/// Removes and reports every key that was given before.
-fn keep_first(node: &mut Node, path: &str, problems: &mut Problems<'_>) -> usize {
+/// Removes and reports every key that its map has already. Returns how many were removed.
+fn remove_duplicate_keys(node: &mut Node, path: &str, problems: &mut Problems<'_>) -> usize {
     let mut removed = 0;
     match &mut node.content {
         Content::List(nodes) => {
             for (place, node) in nodes.iter_mut().enumerate() {
-                removed += keep_first(node, &format!("{path}[{place}]"), problems);
+                removed += remove_duplicate_keys(node, &format!("{path}[{place}]"), problems);
             }
         }
         Content::Map(entries) => {
@@ -135,7 +138,7 @@ fn keep_first(node: &mut Node, path: &str, problems: &mut Problems<'_>) -> usize
                     continue;
                 }
                 first.insert(entry.key.clone(), entry.at);
-                removed += keep_first(&mut entry.node, &path, problems);
+                removed += remove_duplicate_keys(&mut entry.node, &path, problems);
                 kept.push(entry);
             }
             *entries = kept;
@@ -145,22 +148,24 @@ fn keep_first(node: &mut Node, path: &str, problems: &mut Problems<'_>) -> usize
     removed
 }
 
-/// A number that is a key twice never reaches the tree twice: only the strict policy finds it.
-fn numeric_duplicates(problems: &mut Problems<'_>) {
-    if let Err(wrong) = parse(problems.text, DuplicateKeyPolicy::Error) {
+/// Reports numbers that are used as a key twice: the tree never contains both, only the strict policy of the parser
+/// finds them.
+fn report_numeric_duplicate_keys(problems: &mut Problems<'_>) {
+    if let Err(wrong) = parse_on_large_stack(problems.text, DuplicateKeyPolicy::Error) {
         wrong.report(problems);
     }
 }
 
-/// The path of a key inside `path`.
+/// Appends a key to a path.
 pub(crate) fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-fn explain(error: &Error) -> (String, Option<&'static str>) {
+/// Turns an error of the parser into a sentence and a hint.
+fn explain_parse_error(error: &Error) -> (String, Option<&'static str>) {
     match error {
-        Error::AliasError { error, .. } => explain(error),
-        Error::WithSnippet { error, .. } => explain(error),
+        Error::AliasError { error, .. } => explain_parse_error(error),
+        Error::WithSnippet { error, .. } => explain_parse_error(error),
         Error::Budget { breach: serde_saphyr::budget::BudgetBreach::Depth { .. }, .. } => (
             format!("nested deeper than {MAX_DEPTH} levels"),
             Some("write it flatter, or split it into several documents"),

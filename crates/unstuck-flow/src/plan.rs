@@ -1,5 +1,5 @@
-//! Plans of rehearsals: what each step does on purpose, what is down when, which workers die; read from a file, and checked
-//! against the flows that it is for.
+//! Rehearsal plans: what each step does on purpose, what is down when, which workers die. Read from a file and checked
+//! against the flows.
 
 mod outage;
 pub mod outputs;
@@ -29,10 +29,10 @@ pub use planned_behaviour::{PlannedBehaviour, Range};
 pub use planned_time::PlannedTime;
 pub use rule::{BehaviourOrder, Rule};
 
-/// Where the virtual clock starts if a plan does not say: always the same, so that the same is printed.
+/// The default start of the virtual clock: always the same, so that rehearsals print the same.
 pub const START: Time = Time(1_767_225_600_000);
 
-/// What happens in a rehearsal. What it does not name passes at once.
+/// What happens in a rehearsal. Attempts that it does not mention pass at once.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// Where the virtual clock starts.
@@ -145,18 +145,18 @@ impl Default for Workers {
 }
 
 impl Plan {
-    /// What this unit is told to do, if the plan says.
+    /// Returns the first rule for this unit.
     pub fn rule(&self, flow: &str, step: &Step, item: Option<u32>) -> Option<&Rule> {
         self.rules.iter().find(|rule| rule.target.takes(flow, step, item))
     }
 
-    /// What this unit puts out where no rule says it, if the plan has an example.
+    /// Returns the first example output for this unit, which applies where no rule gives an output.
     pub fn example(&self, flow: &str, step: &Step, item: Option<u32>) -> Option<&Example> {
         self.outputs.iter().find(|example| example.target.takes(flow, step, item))
     }
 }
 
-/// Whether attempts of a step are handed to somebody, who can be told what to do.
+/// Returns whether attempts of a step are dispatched, so that a plan can say what they do.
 pub fn is_executed(step: &Step) -> bool {
     match step.kind {
         Kind::Action(_) | Kind::Process(_) | Kind::Emulate(_) => true,
@@ -172,13 +172,12 @@ pub struct LoadedPlan {
     pub warnings: Vec<Problem>,
 }
 
-/// Loads the plan of a file, for these flows: YAML or JSON.
-///
-/// `file` is the name that problems give. Every problem is in one answer.
+/// Loads a plan for these flows from YAML or JSON. `file` is the name shown in problems; all problems are reported at
+/// once.
 pub fn load(text: &str, file: &str, flows: &[Flow]) -> Result<LoadedPlan, Vec<Problem>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut problems = Problems::new(file, text);
-    let Some(documents) = parse::documents(&mut problems) else { return Err(problems.into_sorted()) };
+    let Some(documents) = parse::parse_documents(&mut problems) else { return Err(problems.into_sorted()) };
     match documents.as_slice() {
         [] => {
             problems
@@ -192,7 +191,7 @@ pub fn load(text: &str, file: &str, flows: &[Flow]) -> Result<LoadedPlan, Vec<Pr
                 .hint("move it to its own file");
         }
     }
-    let plan = documents.first().and_then(|document| read::plan(document, flows, &mut problems));
+    let plan = documents.first().and_then(|document| read::read_plan(document, flows, &mut problems));
     match plan {
         Some(plan) if !problems.any_error() => Ok(LoadedPlan { plan, warnings: problems.into_sorted() }),
         Some(_) | None => Err(problems.into_sorted()),

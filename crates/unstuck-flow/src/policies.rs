@@ -1,4 +1,4 @@
-//! Policy files: from text to drafts of resume policies, with every problem and its place; and back to text.
+//! Policy files: parses text into policy drafts, with the position of every problem, and formats policies as text.
 
 mod export;
 mod read;
@@ -37,37 +37,37 @@ pub struct LoadedPolicy {
 
 /// Loads a file with one or more policies: YAML documents, a JSON object, or a list of either.
 ///
-/// `file` is the name that problems give. A file is loaded as a whole or not at all, with every problem in one answer.
+/// `file` is the name shown in problems. A file loads as a whole or not at all, and every problem is reported at once.
 pub fn load(text: &str, file: &str) -> Result<LoadedPolicies, Vec<Problem>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut problems = Problems::new(file, text);
-    let Some(documents) = parse::documents(&mut problems) else { return Err(problems.into_sorted()) };
+    let Some(documents) = parse::parse_documents(&mut problems) else { return Err(problems.into_sorted()) };
     if documents.is_empty() {
         problems.error(Position::START, "", "the file contains no policy").hint(
             "start with `name: <name>`, then what it matches (such as `errorSubstring`) and its `backOff`",
         );
     }
     let policies: Vec<LoadedPolicy> =
-        documents.iter().filter_map(|document| read::policy(document, file, &mut problems)).collect();
-    refuse_duplicates(&policies, &mut problems);
+        documents.iter().filter_map(|document| read::read_policy(document, file, &mut problems)).collect();
+    refuse_duplicate_policies(&policies, &mut problems);
     if problems.any_error() {
         return Err(problems.into_sorted());
     }
     Ok(LoadedPolicies { policies, warnings: problems.into_sorted() })
 }
 
-/// The draft of one policy that came as a document: it is read like a file, with every problem in one answer.
+/// Reads a policy that came as a document by the rules of policy files.
 pub fn read_document(document: &PolicyDocument) -> Result<PolicyDraft, Vec<Problem>> {
-    // Only a map with keys that are no texts could fail.
+    // Serialisation fails only for maps with non-string keys, which a document does not have.
     let text = serde_json::to_string(document).unwrap_or_default();
     let loaded = load(&text, "policy")?;
     loaded.policies.into_iter().next().map(|policy| policy.draft).ok_or_else(Vec::new)
 }
 
 impl LoadedPolicy {
-    /// Something that was found wrong with it later, at the place of its field.
+    /// Builds a problem that was found later, at the position of its field.
     pub fn problem(&self, field: &str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
-        let at = self.place(field);
+        let at = self.position_of_field(field);
         Problem {
             file: self.file.to_string(),
             line: at.line,
@@ -79,22 +79,22 @@ impl LoadedPolicy {
         }
     }
 
-    /// Where a field is written, or else what it belongs to.
-    fn place(&self, field: &str) -> Position {
+    /// Returns where a field is written, or the object that it belongs to.
+    fn position_of_field(&self, field: &str) -> Position {
         let outer = field.split('.').next().unwrap_or(field);
         *self.fields.get(field).or_else(|| self.fields.get(outer)).unwrap_or(&self.at)
     }
 }
 
-/// Two policies of one file are never the same.
-fn refuse_duplicates(policies: &[LoadedPolicy], problems: &mut Problems<'_>) {
+/// Refuses policies of one file that share a name or id, or match the same errors.
+fn refuse_duplicate_policies(policies: &[LoadedPolicy], problems: &mut Problems<'_>) {
     let unnamed: Arc<str> = Arc::from("");
     let checked: Vec<Option<Policy>> =
         policies.iter().map(|policy| policy.draft.check(&unnamed, 0).ok()).collect();
     for (place, later) in policies.iter().enumerate() {
         let before = || policies[..place].iter().zip(&checked);
         let mut tell = |field: &str, message: String, hint: &str| {
-            problems.error(later.place(field), field, message).hint(hint);
+            problems.error(later.position_of_field(field), field, message).hint(hint);
         };
         let same_name =
             |other: &LoadedPolicy| later.draft.name.is_some() && other.draft.name == later.draft.name;

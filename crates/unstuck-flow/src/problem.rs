@@ -85,7 +85,7 @@ impl<'a> Problems<'a> {
         self.file
     }
 
-    /// Refuses the file.
+    /// Adds an error, for which the file is refused.
     pub(crate) fn error(
         &mut self,
         at: Position,
@@ -95,7 +95,7 @@ impl<'a> Problems<'a> {
         self.add(Severity::Error, at, field.into(), message.into())
     }
 
-    /// Refuses the file for something inside a text, `offset` bytes from its start.
+    /// Adds an error at a position inside a text, `offset` bytes from its start.
     pub(crate) fn error_inside(
         &mut self,
         node: &Node,
@@ -106,7 +106,7 @@ impl<'a> Problems<'a> {
         self.error(node.place_inside(self.text, offset), field, message)
     }
 
-    /// Points at something suspicious.
+    /// Adds a warning.
     pub(crate) fn warning(
         &mut self,
         at: Position,
@@ -116,7 +116,8 @@ impl<'a> Problems<'a> {
         self.add(Severity::Warning, at, field.into(), message.into())
     }
 
-    /// Points at something that is suspicious once this time has passed: what is read here knows no clock.
+    /// Adds a warning that applies once this time has passed. The loader has no clock, so the caller decides that
+    /// later.
     pub(crate) fn once_past(&mut self, time: Time, at: Position, field: &str, message: String, hint: &str) {
         let (file, field) = (self.file.to_owned(), field.to_owned());
         let Position { line, column } = at;
@@ -124,17 +125,17 @@ impl<'a> Problems<'a> {
         self.passing.push((time, Problem { file, line, column, field, message, hint, severity }));
     }
 
-    /// What is suspicious once a time has passed.
+    /// Takes the warnings that apply once a time has passed.
     pub(crate) fn take_passing(&mut self) -> Vec<(Time, Problem)> {
         std::mem::take(&mut self.passing)
     }
 
-    /// Whether the file is to be refused.
+    /// Returns whether the file must be refused.
     pub(crate) fn any_error(&self) -> bool {
         self.found.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    /// All of them in the order of the file, each once.
+    /// Returns all problems in the order of the file, without duplicates.
     pub(crate) fn into_sorted(mut self) -> Vec<Problem> {
         self.found.sort_by(|a, b| {
             (a.line, a.column, a.severity, &a.field, &a.message)

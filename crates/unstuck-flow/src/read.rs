@@ -1,4 +1,4 @@
-//! Reading single values out of the tree: each reader says what it expected and what it found.
+//! Reads single values out of the tree; each reader reports what it expected and what it found.
 
 use unstuck_core::duration::read_duration;
 use unstuck_core::time::Millis;
@@ -28,7 +28,7 @@ pub(crate) struct Object<'a> {
 }
 
 impl<'a> Object<'a> {
-    /// The fields of a map. Unknown ones are reported and left out.
+    /// Reads a map. Unknown fields are reported with a guess, and left out.
     pub(crate) fn read(
         spot: &LocatedNode<'a>,
         fields: &[Field],
@@ -61,34 +61,34 @@ impl<'a> Object<'a> {
         Some(object)
     }
 
-    /// No field at all, as if `path` were an empty map.
+    /// Returns an object without fields, as if `path` were an empty map.
     pub(crate) fn empty(at: Position, path: &str) -> Object<'a> {
         Object { at, path: path.to_owned(), entries: Vec::new() }
     }
 
-    /// The entry of a field.
+    /// Returns the entry of a field.
     pub(crate) fn get(&self, name: &str) -> Option<&'a Entry> {
         self.entries.iter().find(|(field, _)| *field == name).map(|(_, entry)| *entry)
     }
 
-    /// The value of a field.
+    /// Returns the value of a field with its path.
     pub(crate) fn spot(&self, name: &str) -> Option<LocatedNode<'a>> {
         self.get(name).map(|entry| LocatedNode { node: &entry.node, path: join(&self.path, name) })
     }
 
-    /// The names of the fields that are given, with the places of their keys.
+    /// Iterates over the fields that are given, with the positions of their keys.
     pub(crate) fn names(&self) -> impl Iterator<Item = (&'static str, Position)> {
         self.entries.iter().map(|(name, entry)| (*name, entry.at))
     }
 }
 
 impl<'a> LocatedNode<'a> {
-    /// The whole of a document.
+    /// Returns the whole of a document.
     pub(crate) fn root(node: &'a Node) -> LocatedNode<'a> {
         LocatedNode { node, path: String::new() }
     }
 
-    /// Refuses this value.
+    /// Reports an error at this value.
     pub(crate) fn refuse<'p>(
         &self,
         problems: &'p mut Problems<'_>,
@@ -97,7 +97,7 @@ impl<'a> LocatedNode<'a> {
         problems.error(self.node.at, &self.path, message)
     }
 
-    /// Refuses it for being of the wrong sort.
+    /// Reports that this value is of the wrong type, with a guess about the cause.
     pub(crate) fn expected(&self, problems: &mut Problems<'_>, what: &str) {
         let hint = self.node.text().and_then(|text| hint_about(text, what));
         let found = match &self.node.content {
@@ -110,8 +110,8 @@ impl<'a> LocatedNode<'a> {
         self.refuse(problems, format!("expected {what}, not {found}")).maybe_hint(hint.map(str::to_owned));
     }
 
-    /// A text that is not empty.
-    pub(crate) fn text(&self, problems: &mut Problems<'_>) -> Option<&'a str> {
+    /// Reads a text that is not blank.
+    pub(crate) fn read_text(&self, problems: &mut Problems<'_>) -> Option<&'a str> {
         match self.node.text() {
             Some(text) if !text.trim().is_empty() => Some(text),
             Some(_) => {
@@ -125,8 +125,8 @@ impl<'a> LocatedNode<'a> {
         }
     }
 
-    /// `true` or `false`.
-    pub(crate) fn boolean(&self, problems: &mut Problems<'_>) -> Option<bool> {
+    /// Reads `true` or `false`.
+    pub(crate) fn read_boolean(&self, problems: &mut Problems<'_>) -> Option<bool> {
         if let Content::Bool(value) = self.node.content {
             return Some(value);
         }
@@ -134,8 +134,8 @@ impl<'a> LocatedNode<'a> {
         None
     }
 
-    /// A whole number that fits.
-    pub(crate) fn whole<T: TryFrom<i128>>(
+    /// Reads a whole number of at least `at_least` that fits the type; `what` completes the error message.
+    pub(crate) fn read_whole<T: TryFrom<i128>>(
         &self,
         at_least: i128,
         what: &str,
@@ -151,8 +151,8 @@ impl<'a> LocatedNode<'a> {
         None
     }
 
-    /// A finite number of at least `at_least`.
-    pub(crate) fn number(&self, at_least: f64, problems: &mut Problems<'_>) -> Option<f64> {
+    /// Reads a finite number of at least `at_least`.
+    pub(crate) fn read_number(&self, at_least: f64, problems: &mut Problems<'_>) -> Option<f64> {
         if let Content::Number(number) = &self.node.content
             && let Some(value) = number.as_f64().filter(|value| value.is_finite() && *value >= at_least)
         {
@@ -162,7 +162,8 @@ impl<'a> LocatedNode<'a> {
         None
     }
 
-    pub(crate) fn duration(&self, problems: &mut Problems<'_>) -> Option<Millis> {
+    /// Reads a duration: a text or a number of seconds.
+    pub(crate) fn read_duration(&self, problems: &mut Problems<'_>) -> Option<Millis> {
         if self.node.text().is_some_and(|text| text.contains("${")) {
             self.expected(problems, "a duration");
             return None;
@@ -176,9 +177,9 @@ impl<'a> LocatedNode<'a> {
         }
     }
 
-    /// A duration above zero.
-    pub(crate) fn some_duration(&self, problems: &mut Problems<'_>) -> Option<Millis> {
-        let span = self.duration(problems)?;
+    /// Reads a duration above zero.
+    pub(crate) fn read_positive_duration(&self, problems: &mut Problems<'_>) -> Option<Millis> {
+        let span = self.read_duration(problems)?;
         if span == Millis::ZERO {
             self.refuse(problems, "must be longer than zero").hint("remove the field to use the default");
             return None;
@@ -186,8 +187,8 @@ impl<'a> LocatedNode<'a> {
         Some(span)
     }
 
-    /// One of a few words.
-    pub(crate) fn one_of<T: Copy>(
+    /// Reads one of a few words, and returns what it stands for.
+    pub(crate) fn read_word<T: Copy>(
         &self,
         words: &[(&'static str, T)],
         problems: &mut Problems<'_>,
@@ -207,9 +208,9 @@ impl<'a> LocatedNode<'a> {
         None
     }
 
-    /// A name: a letter, then letters, digits, `_` and `-`.
-    pub(crate) fn name(&self, what: &str, problems: &mut Problems<'_>) -> Option<&'a str> {
-        self.word(
+    /// Reads a name: a letter, then letters, digits, `_` and `-`.
+    pub(crate) fn read_name(&self, what: &str, problems: &mut Problems<'_>) -> Option<&'a str> {
+        self.read_word_of(
             what,
             "letters, digits, `_` and `-`",
             |c| c.is_ascii_alphanumeric() || "_-".contains(c),
@@ -217,20 +218,21 @@ impl<'a> LocatedNode<'a> {
         )
     }
 
-    /// The name of something outside: a name that may have `.`, `:` and `/` in it too.
-    pub(crate) fn foreign_name(&self, what: &str, problems: &mut Problems<'_>) -> Option<&'a str> {
+    /// Reads the name of something outside of the flow, which may contain `.`, `:` and `/` too.
+    pub(crate) fn read_foreign_name(&self, what: &str, problems: &mut Problems<'_>) -> Option<&'a str> {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.:/".contains(c);
-        self.word(what, "letters, digits, `_`, `-`, `.`, `:` and `/`", allowed, problems)
+        self.read_word_of(what, "letters, digits, `_`, `-`, `.`, `:` and `/`", allowed, problems)
     }
 
-    fn word(
+    /// Reads a word of `allowed` characters that starts with a letter and is not too long.
+    fn read_word_of(
         &self,
         what: &str,
         alphabet: &str,
         allowed: impl Fn(char) -> bool,
         problems: &mut Problems<'_>,
     ) -> Option<&'a str> {
-        let text = self.text(problems)?;
+        let text = self.read_text(problems)?;
         if text.len() > MAX_NAME {
             self.refuse(problems, format!("longer than {MAX_NAME} characters"));
             return None;
@@ -252,7 +254,7 @@ impl<'a> LocatedNode<'a> {
 
 const UNQUOTE: &str = "remove the quotes";
 
-/// What is probably the matter with a text that stands where something else was expected.
+/// Guesses why a text is where something else was expected: an expression, or quotes around a number or boolean.
 fn hint_about(text: &str, expected: &str) -> Option<&'static str> {
     if text.contains("${") {
         return Some(
@@ -269,7 +271,7 @@ fn hint_about(text: &str, expected: &str) -> Option<&'static str> {
     }
 }
 
-/// A text that fits into a sentence.
+/// Cuts a text to 60 characters for a message.
 pub(crate) fn shortened(text: &str) -> String {
     let mut short: String = text.chars().take(60).collect();
     if short.len() < text.len() {

@@ -1,7 +1,7 @@
-//! The recovery fields of a step: limits, deferral, retry strategy, back-off, and what a failure means.
+//! Reads the recovery fields of a step: limits, deferral, retry strategy, back-off, and what a failure means.
 //!
-//! A value that cannot be read is reported and stood in for by the default: the file is refused anyway, and
-//! whatever else is wrong with it is found in the same go.
+//! A value that cannot be read is reported and replaced by its default: the file is refused anyway, and reading on
+//! finds all other problems at once.
 
 use unstuck_core::model::recovery::{BackOff, Defer, Limits, RetryStrategy};
 
@@ -11,35 +11,42 @@ use crate::read::{LocatedNode, Object};
 use crate::step_fields::StepFields;
 use crate::tree::Content;
 
-/// How many attempts of a round may stall where `retry` gives no number.
+/// The default of `maxAttempts` for `retry`.
 const RETRY_ATTEMPTS: u32 = 2;
 
-/// When an attempt is given up on.
-pub(crate) fn limits(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> Limits {
+/// Reads the timeouts and `maxStuck`.
+pub(crate) fn read_limits(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> Limits {
     let default = Limits::default();
     let waits = matches!(given.kind, "flow" | "wait" | "signal");
     let max_stuck =
-        given.spot("maxStuck").and_then(|spot| spot.whole(1, "a whole number of at least 1", problems));
+        given.spot("maxStuck").and_then(|spot| spot.read_whole(1, "a whole number of at least 1", problems));
     Limits {
-        start_timeout: given.some_duration("startTimeout", problems).unwrap_or(default.start_timeout),
-        heartbeat_timeout: given.some_duration("heartbeatTimeout", problems),
-        timeout: given.some_duration("timeout", problems).or(if waits { None } else { default.timeout }),
-        queue_timeout: given.some_duration("queueTimeout", problems),
+        start_timeout: given
+            .read_positive_duration("startTimeout", problems)
+            .unwrap_or(default.start_timeout),
+        heartbeat_timeout: given.read_positive_duration("heartbeatTimeout", problems),
+        timeout: given.read_positive_duration("timeout", problems).or(if waits {
+            None
+        } else {
+            default.timeout
+        }),
+        queue_timeout: given.read_positive_duration("queueTimeout", problems),
         max_stuck: max_stuck.unwrap_or(default.max_stuck),
-        minimum_delay: given.duration("minimumDelay", problems).unwrap_or(default.minimum_delay),
+        minimum_delay: given.read_duration("minimumDelay", problems).unwrap_or(default.minimum_delay),
     }
 }
 
-/// How a deferral waits.
-pub(crate) fn defer(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> Defer {
+/// Reads how long deferrals wait.
+pub(crate) fn read_defer(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> Defer {
     let default = Defer::default();
     let Some(spot) = given.spot("defer") else { return default };
     let Some(object) = Object::read(&spot, fields::DEFER, "`defer`", problems) else { return default };
-    let delay = object.spot("delay").and_then(|spot| spot.some_duration(problems)).unwrap_or(default.delay);
-    let limit = object.spot("limit").and_then(|spot| spot.duration(problems)).unwrap_or(default.limit);
-    let multiplier = object.spot("multiplier").and_then(|spot| spot.number(1.0, problems));
+    let delay =
+        object.spot("delay").and_then(|spot| spot.read_positive_duration(problems)).unwrap_or(default.delay);
+    let limit = object.spot("limit").and_then(|spot| spot.read_duration(problems)).unwrap_or(default.limit);
+    let multiplier = object.spot("multiplier").and_then(|spot| spot.read_number(1.0, problems));
     let max_delay = object.spot("maxDelay").and_then(|spot| {
-        let max_delay = spot.duration(problems)?;
+        let max_delay = spot.read_duration(problems)?;
         if max_delay < delay {
             spot.refuse(problems, format!("`maxDelay` ({max_delay}) is below `delay` ({delay})"));
         }
@@ -61,23 +68,28 @@ enum Strategy {
     Hold,
 }
 
-/// What a step does about its own errors.
-pub(crate) fn retry(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> RetryStrategy {
+/// Reads the retry strategy with `maxAttempts` and `backOff`; warns about fields that the strategy does not use.
+pub(crate) fn read_retry_strategy(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> RetryStrategy {
     let words = [("none", Strategy::None), ("retry", Strategy::Retry), ("hold", Strategy::Hold)];
-    let strategy = given.spot("retryStrategy").and_then(|spot| spot.one_of(&words, problems));
-    let attempts = given.spot("maxAttempts").map(|spot| (max_attempts(&spot, problems), spot));
-    let back_off = given.spot("backOff").and_then(|spot| back_off(&spot, problems));
+    let strategy = given.spot("retryStrategy").and_then(|spot| spot.read_word(&words, problems));
+    let attempts = given.spot("maxAttempts").map(|spot| (read_max_attempts(&spot, problems), spot));
+    let back_off = given.spot("backOff").and_then(|spot| read_back_off(&spot, problems));
     match strategy.unwrap_or(Strategy::None) {
         Strategy::None => {
-            // The strategy itself was wrong: what goes with it is not to blame.
+            // If the strategy itself could not be read, its other fields get no warning.
             if strategy.is_some() || !given.is_own("retryStrategy") {
-                without_effect(
+                warn_without_effect(
                     given,
                     "maxAttempts",
                     "nothing is retried with `retryStrategy: none`",
                     problems,
                 );
-                without_effect(given, "backOff", "nothing is retried with `retryStrategy: none`", problems);
+                warn_without_effect(
+                    given,
+                    "backOff",
+                    "nothing is retried with `retryStrategy: none`",
+                    problems,
+                );
             }
             RetryStrategy::None
         }
@@ -95,11 +107,14 @@ pub(crate) fn retry(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> 
                     .warning(spot.node.at, &spot.path, "with one attempt nothing is retried")
                     .hint("2 means one try and one retry");
             }
-            RetryStrategy::Retry { max_attempts: limit(attempts.as_ref(), Some(RETRY_ATTEMPTS)), back_off }
+            RetryStrategy::Retry {
+                max_attempts: attempts_limit(attempts.as_ref(), Some(RETRY_ATTEMPTS)),
+                back_off,
+            }
         }
         Strategy::Hold => {
-            without_effect(given, "backOff", "a held step waits for an operator", problems);
-            RetryStrategy::Hold { max_attempts: limit(attempts.as_ref(), None) }
+            warn_without_effect(given, "backOff", "a held step waits for an operator", problems);
+            RetryStrategy::Hold { max_attempts: attempts_limit(attempts.as_ref(), None) }
         }
     }
 }
@@ -109,7 +124,8 @@ enum Attempts {
     Unlimited,
 }
 
-fn limit(given: Option<&(Option<Attempts>, LocatedNode<'_>)>, default: Option<u32>) -> Option<u32> {
+/// Returns the limit that was given: `None` is unlimited; the default where nothing valid was given.
+fn attempts_limit(given: Option<&(Option<Attempts>, LocatedNode<'_>)>, default: Option<u32>) -> Option<u32> {
     match given {
         Some((Some(Attempts::AtMost(n)), _)) => Some(*n),
         Some((Some(Attempts::Unlimited), _)) => None,
@@ -117,14 +133,16 @@ fn limit(given: Option<&(Option<Attempts>, LocatedNode<'_>)>, default: Option<u3
     }
 }
 
-fn max_attempts(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Attempts> {
+/// Reads `maxAttempts`: a positive number, or -1 for no limit.
+fn read_max_attempts(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Attempts> {
     if matches!(&spot.node.content, Content::Number(number) if number.as_i64() == Some(-1)) {
         return Some(Attempts::Unlimited);
     }
-    spot.whole(1, "a whole number of at least 1, or -1 for no limit", problems).map(Attempts::AtMost)
+    spot.read_whole(1, "a whole number of at least 1, or -1 for no limit", problems).map(Attempts::AtMost)
 }
 
-fn without_effect(given: &StepFields<'_, '_>, name: &str, why: &str, problems: &mut Problems<'_>) {
+/// Warns about a field of the step that has no effect; a default is not the step's fault.
+fn warn_without_effect(given: &StepFields<'_, '_>, name: &str, why: &str, problems: &mut Problems<'_>) {
     if let Some(entry) = given.own.get(name) {
         problems
             .warning(entry.at, format!("{}.{name}", given.own.path), format!("`{name}` has no effect: {why}"))
@@ -132,20 +150,20 @@ fn without_effect(given: &StepFields<'_, '_>, name: &str, why: &str, problems: &
     }
 }
 
-/// How long to wait before trying again: a duration, or its parts.
-pub(crate) fn back_off(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<BackOff> {
+/// Reads a back-off: a duration, or an object with its parts.
+pub(crate) fn read_back_off(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<BackOff> {
     if !matches!(spot.node.content, Content::Map(_)) {
-        return spot.duration(problems).map(BackOff::fixed);
+        return spot.read_duration(problems).map(BackOff::fixed);
     }
     let object = Object::read(spot, fields::BACK_OFF, "`backOff`", problems)?;
-    let random = object.spot("random").and_then(|spot| spot.boolean(problems)).unwrap_or(false);
-    let multiplier = object.spot("multiplier").and_then(|spot| spot.number(1.0, problems));
-    let max_delay = object.spot("maxDelay").and_then(|spot| spot.duration(problems));
+    let random = object.spot("random").and_then(|spot| spot.read_boolean(problems)).unwrap_or(false);
+    let multiplier = object.spot("multiplier").and_then(|spot| spot.read_number(1.0, problems));
+    let max_delay = object.spot("maxDelay").and_then(|spot| spot.read_duration(problems));
     let Some(delay) = object.spot("delay") else {
         spot.refuse(problems, "`backOff` needs a `delay`").hint("for example `delay: 10s`");
         return None;
     };
-    let delay = delay.duration(problems)?;
+    let delay = delay.read_duration(problems)?;
     if let (Some(max_delay), Some(spot)) = (max_delay, object.spot("maxDelay"))
         && max_delay < delay
     {
@@ -166,15 +184,15 @@ pub(crate) fn back_off(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> O
     Some(BackOff { delay, max_delay, multiplier, random })
 }
 
-/// Whether the step's failure is the run's, and the flow that runs then. What the step says itself overrules a
-/// default that contradicts it.
-pub(crate) fn failure<'a>(
+/// Reads `failOnError` and the exception handler. What the step gives itself overrules a default that contradicts it.
+pub(crate) fn read_failure_handling<'a>(
     given: &StepFields<'a, '_>,
     problems: &mut Problems<'_>,
 ) -> (bool, Option<LocatedNode<'a>>) {
-    let fail_on_error = given.spot("failOnError").and_then(|spot| spot.boolean(problems)).unwrap_or(true);
+    let fail_on_error =
+        given.spot("failOnError").and_then(|spot| spot.read_boolean(problems)).unwrap_or(true);
     let handler = given.spot("exceptionHandler");
-    let named = handler.as_ref().and_then(|spot| spot.name("flow name", problems));
+    let named = handler.as_ref().and_then(|spot| spot.read_name("flow name", problems));
     let Some(spot) = handler.filter(|_| named.is_some()) else { return (fail_on_error, None) };
     if fail_on_error {
         return (true, Some(spot));

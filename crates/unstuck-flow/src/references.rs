@@ -1,4 +1,4 @@
-//! Flows that speak of other flows: whether these exist, and whether the way ever ends.
+//! References between flows: whether the named flows exist, and whether children or handlers form endless cycles.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
@@ -38,7 +38,7 @@ impl<'a> Neighbours<'a> {
         Neighbours { flows, places }
     }
 
-    /// Refuses flows that are neither in the file (where `names` are) nor known elsewhere.
+    /// Refuses references to flows that are neither in the file (`names`) nor known elsewhere.
     pub(crate) fn check_existence(
         &self,
         names: &[&str],
@@ -67,11 +67,11 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// Refuses handlers whose errors would lead back to themselves. Children count too: a handler that starts
-    /// the flow it handles has the same error to handle again.
+    /// Refuses exception handlers whose errors would lead back to themselves, through children too: a handler that
+    /// starts the flow it handles has the same error to handle again.
     pub(crate) fn check_handlers(&self, problems: &mut Problems<'_>) {
         let starts = |reference: &Reference| reference.relation == Relation::Handler;
-        for (circle, reference) in self.circles(&starts, &|_| true) {
+        for (circle, reference) in self.find_cycles(&starts, &|_| true) {
             problems
                 .error(
                     reference.at,
@@ -82,11 +82,11 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// Refuses children that start themselves whatever happens. With an `if` or a `forEach` on the way it may
-    /// end, and walking a tree is written that way.
+    /// Refuses flows that start themselves unconditionally. With an `if` or a `forEach` on the way the recursion may
+    /// end, as in walking a tree.
     pub(crate) fn check_children(&self, problems: &mut Problems<'_>) {
         let endless = |reference: &Reference| reference.relation == Relation::Child { conditional: false };
-        for (circle, reference) in self.circles(&endless, &endless) {
+        for (circle, reference) in self.find_cycles(&endless, &endless) {
             problems
                 .error(
                     reference.at,
@@ -97,9 +97,9 @@ impl<'a> Neighbours<'a> {
         }
     }
 
-    /// Every circle that begins with one of the chosen references and comes back along the allowed ones; the
-    /// same flows in a circle are named once.
-    fn circles(
+    /// Finds every cycle that begins with a reference of `starts` and returns along `allowed` ones; the same set of
+    /// flows is reported once.
+    fn find_cycles(
         &self,
         starts: &dyn Fn(&Reference) -> bool,
         allowed: &dyn Fn(&Reference) -> bool,
@@ -109,7 +109,7 @@ impl<'a> Neighbours<'a> {
         for (place, (name, references)) in self.flows.iter().enumerate() {
             for reference in references.iter().filter(|reference| starts(reference)) {
                 let Some(next) = self.places.get(reference.to.as_str()) else { continue };
-                let Some(way) = self.way(*next, place, allowed) else { continue };
+                let Some(way) = self.shortest_path(*next, place, allowed) else { continue };
                 if seen.insert(way.iter().copied().collect::<BTreeSet<_>>()) {
                     let circle = std::iter::once(*name).chain(way.iter().map(|place| self.flows[*place].0));
                     circles.push((circle.collect(), reference));
@@ -119,8 +119,13 @@ impl<'a> Neighbours<'a> {
         circles
     }
 
-    /// The shortest way from one flow to another, both included.
-    fn way(&self, from: usize, to: usize, allowed: &dyn Fn(&Reference) -> bool) -> Option<Vec<usize>> {
+    /// Finds the shortest path from one flow to another along `allowed` references, both ends included.
+    fn shortest_path(
+        &self,
+        from: usize,
+        to: usize,
+        allowed: &dyn Fn(&Reference) -> bool,
+    ) -> Option<Vec<usize>> {
         let mut before: HashMap<usize, usize> = HashMap::new();
         let mut open = VecDeque::from([from]);
         let mut reached = BTreeSet::from([from]);

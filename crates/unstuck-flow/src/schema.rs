@@ -32,22 +32,23 @@ const PLAN: Objects = &[
     ("/$defs/operator", fields::OPERATOR),
 ];
 
-/// The JSON Schema (draft 2020-12) of one flow document, with every name that a field goes by.
+/// Returns the JSON Schema (draft 2020-12) of one flow document, aliases included.
 pub fn schema() -> Value {
-    with_other_names(written(include_str!("../schema/flow.json")), FLOW)
+    add_aliases(parse_schema(include_str!("../schema/flow.json")), FLOW)
 }
 
-/// The JSON Schema (draft 2020-12) of a policy file, with every name that a field goes by.
+/// Returns the JSON Schema (draft 2020-12) of a policy file, aliases included.
 pub fn policy_schema() -> Value {
-    with_other_names(written(include_str!("../schema/policy.json")), POLICY)
+    add_aliases(parse_schema(include_str!("../schema/policy.json")), POLICY)
 }
 
-/// The JSON Schema (draft 2020-12) of a plan file, with every name that a field goes by.
+/// Returns the JSON Schema (draft 2020-12) of a plan file, aliases included.
 pub fn plan_schema() -> Value {
-    with_other_names(written(include_str!("../schema/plan.json")), PLAN)
+    add_aliases(parse_schema(include_str!("../schema/plan.json")), PLAN)
 }
 
-fn with_other_names(mut schema: Value, objects: Objects) -> Value {
+/// Adds the aliases of each field next to it, as references to its schema.
+fn add_aliases(mut schema: Value, objects: Objects) -> Value {
     for (place, table) in objects {
         let Some(Value::Object(properties)) = schema.pointer_mut(&format!("{place}/properties")) else {
             continue;
@@ -65,8 +66,8 @@ fn with_other_names(mut schema: Value, objects: Objects) -> Value {
     schema
 }
 
-/// A schema as it is written, with each field under its own name.
-fn written(text: &str) -> Value {
+/// Parses a schema as it is written, without aliases.
+fn parse_schema(text: &str) -> Value {
     serde_json::from_str(text).expect("the schema is JSON, as a test shows")
 }
 
@@ -77,9 +78,9 @@ mod tests {
 
     fn written_schemas() -> [(Value, Objects); 3] {
         [
-            (written(include_str!("../schema/flow.json")), FLOW),
-            (written(include_str!("../schema/policy.json")), POLICY),
-            (written(include_str!("../schema/plan.json")), PLAN),
+            (parse_schema(include_str!("../schema/flow.json")), FLOW),
+            (parse_schema(include_str!("../schema/policy.json")), POLICY),
+            (parse_schema(include_str!("../schema/plan.json")), PLAN),
         ]
     }
 

@@ -1,19 +1,19 @@
-//! What it would cost to check an input against a JSON Schema, found out before anything is checked: a small schema that
-//! refers to itself can try more alternatives on a small input than any machine has time and memory for.
+//! Estimates the cost of checking an input against a JSON Schema, before it is checked: a small schema that refers to
+//! itself can try exponentially many alternatives on a small input.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// A check may take so many steps. A step is one subschema on one value, or something that takes about as long.
+/// How many steps a check may take. A step is one subschema on one value, or something that takes about as long.
 pub(crate) const MAX_STEPS: u64 = 1_000_000;
-/// All problems of an input are told where that takes at most so many steps, alternatives tried again included.
+/// Up to how many steps, repeated alternatives included, all problems of an input are reported.
 pub(crate) const MAX_TOLD_STEPS: u64 = 50_000;
-/// A schema may have so many subschemas.
+/// How many subschemas a schema may have.
 pub(crate) const MAX_SUBSCHEMAS: usize = 10_000;
-/// Subschemas may be applied inside of each other so deep: each takes stack.
+/// How deep subschemas may be applied inside each other: each takes stack.
 const MAX_DEPTH: usize = 1_000;
-/// So many states of a pattern on so many bytes take about as long as a subschema.
+/// How many pattern states times bytes take about as long as one step.
 const PATTERN_STEPS: u64 = 1_000;
 
 /// The subschemas of a schema, and which of them apply where.
@@ -64,10 +64,10 @@ struct Subschema {
 }
 
 impl SchemaGraph {
-    /// Reads a schema; `None` where it has too many subschemas.
+    /// Reads a schema and resolves its references; `None` if it has too many subschemas.
     pub(crate) fn read(schema: &Value) -> Option<SchemaGraph> {
         let mut reader = Reader::default();
-        reader.add(schema, "#");
+        reader.add_subschema(schema, "#");
         if reader.nodes.len() > MAX_SUBSCHEMAS {
             return None;
         }
@@ -80,13 +80,13 @@ impl SchemaGraph {
         Some(SchemaGraph { nodes: reader.nodes, is_opaque: reader.is_opaque })
     }
 
-    /// What a check of this value would take.
+    /// Estimates what a check of this value would take, or says that it is too much.
     pub(crate) fn cost(&self, value: &Value) -> Result<Cost, TooMuch> {
         let mut meter =
             Meter { graph: self, known: HashMap::new(), sizes: HashMap::new(), steps: 0, depth: 0 };
         if self.is_opaque || self.nodes.iter().any(|node| !node.alternatives.is_empty() || node.compares > 0)
         {
-            meter.measure(value, 0)?;
+            meter.measure_size(value, 0)?;
         }
         if self.is_opaque {
             let distinct = meter.size(value).saturating_mul(self.nodes.len() as u64 + 500);
@@ -95,12 +95,12 @@ impl SchemaGraph {
             }
             return Ok(Cost { distinct, repeated: u64::MAX });
         }
-        let repeated = meter.visit(0, value)?;
+        let repeated = meter.cost_of_subschema(0, value)?;
         Ok(Cost { distinct: meter.steps, repeated })
     }
 }
 
-/// Counts subschemas on values. What is known of a pair is not found out again.
+/// Counts the steps of subschemas on values. Each pair is visited once and remembered.
 struct Meter<'a> {
     graph: &'a SchemaGraph,
     /// The repeated cost of a pair; nothing while it is being found out.
@@ -112,7 +112,8 @@ struct Meter<'a> {
 }
 
 impl Meter<'_> {
-    fn measure(&mut self, value: &Value, depth: usize) -> Result<u64, TooMuch> {
+    /// Measures how many values this one contains, itself included, and remembers the sizes above 1.
+    fn measure_size(&mut self, value: &Value, depth: usize) -> Result<u64, TooMuch> {
         if depth > MAX_DEPTH {
             return Err(TooMuch::Depth);
         }
@@ -120,12 +121,12 @@ impl Meter<'_> {
         match value {
             Value::Array(items) => {
                 for item in items {
-                    size = size.saturating_add(self.measure(item, depth + 1)?);
+                    size = size.saturating_add(self.measure_size(item, depth + 1)?);
                 }
             }
             Value::Object(entries) => {
                 for item in entries.values() {
-                    size = size.saturating_add(self.measure(item, depth + 1)?);
+                    size = size.saturating_add(self.measure_size(item, depth + 1)?);
                 }
             }
             Value::String(text) => size += text.len() as u64 / 64,
@@ -145,15 +146,18 @@ impl Meter<'_> {
         self.sizes.get(&std::ptr::from_ref(value)).copied().unwrap_or(1)
     }
 
+    /// Adds steps, or fails if the limit is exceeded.
     fn spend(&mut self, steps: u64) -> Result<(), TooMuch> {
         self.steps = self.steps.saturating_add(steps);
         if self.steps > MAX_STEPS { Err(TooMuch::Steps) } else { Ok(()) }
     }
 
-    fn visit(&mut self, place: usize, value: &Value) -> Result<u64, TooMuch> {
+    /// Counts the steps of a subschema on a value with everything that it applies, and returns the cost if nothing were
+    /// remembered. A pair that is still being counted costs nothing: a reference leads back to it.
+    fn cost_of_subschema(&mut self, place: usize, value: &Value) -> Result<u64, TooMuch> {
         let pair = (place, std::ptr::from_ref(value));
         if let Some(cost) = self.known.get(&pair).copied() {
-            // Looking it up is a step too.
+            // The lookup itself counts as a step.
             self.spend(1)?;
             return Ok(cost);
         }
@@ -164,37 +168,38 @@ impl Meter<'_> {
         self.depth += 1;
         let graph = self.graph;
         let node = &graph.nodes[place];
-        let own = own_steps(node, value, self.size(value));
+        let own = count_own_steps(node, value, self.size(value));
         self.spend(own)?;
         let mut cost = own;
         for place in &node.same {
-            cost = cost.saturating_add(self.visit(*place, value)?);
+            cost = cost.saturating_add(self.cost_of_subschema(*place, value)?);
         }
         for place in &node.alternatives {
             // Its problems are kept, each with a copy of the value.
-            let visited = self.visit(*place, value)?.saturating_mul(self.size(value).max(2));
+            let visited = self.cost_of_subschema(*place, value)?.saturating_mul(self.size(value).max(2));
             cost = cost.saturating_add(visited);
         }
         if node.is_unevaluated {
             cost = cost.saturating_mul(2);
             self.spend(own)?;
         }
-        cost = cost.saturating_add(self.visit_inside(node, value)?);
+        cost = cost.saturating_add(self.cost_of_children(node, value)?);
         self.depth -= 1;
         self.known.insert(pair, cost);
         Ok(cost)
     }
 
-    fn visit_inside(&mut self, node: &Subschema, value: &Value) -> Result<u64, TooMuch> {
+    /// Counts the steps on the properties and items of a value.
+    fn cost_of_children(&mut self, node: &Subschema, value: &Value) -> Result<u64, TooMuch> {
         let mut cost = 0_u64;
         match value {
             Value::Object(entries) => {
                 for (key, value) in entries {
                     if let Some(place) = node.properties.get(key) {
-                        cost = cost.saturating_add(self.visit(*place, value)?);
+                        cost = cost.saturating_add(self.cost_of_subschema(*place, value)?);
                     }
                     for place in &node.each_property {
-                        cost = cost.saturating_add(self.visit(*place, value)?);
+                        cost = cost.saturating_add(self.cost_of_subschema(*place, value)?);
                     }
                 }
             }
@@ -202,7 +207,7 @@ impl Meter<'_> {
                 for (place, item) in items.iter().enumerate() {
                     let in_prefix = node.prefix.get(place);
                     for place in in_prefix.into_iter().chain(&node.each_item) {
-                        cost = cost.saturating_add(self.visit(*place, item)?);
+                        cost = cost.saturating_add(self.cost_of_subschema(*place, item)?);
                     }
                 }
             }
@@ -212,8 +217,8 @@ impl Meter<'_> {
     }
 }
 
-/// The steps of a subschema itself, without those that it applies.
-fn own_steps(node: &Subschema, value: &Value, size: u64) -> u64 {
+/// Counts the steps of a subschema itself: comparisons, patterns and property names.
+fn count_own_steps(node: &Subschema, value: &Value, size: u64) -> u64 {
     let mut steps = 1_u64.saturating_add(node.compares.saturating_mul(size));
     let patterns = |states: u64, text: &str| states.saturating_mul(text.len() as u64) / PATTERN_STEPS;
     match value {
@@ -240,8 +245,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Adds a subschema and all in it, in the order of the text; its number.
-    fn add(&mut self, schema: &Value, at: &str) -> usize {
+    /// Adds a subschema and everything inside it, in the order of the text, and returns its index.
+    fn add_subschema(&mut self, schema: &Value, at: &str) -> usize {
         let place = self.nodes.len();
         self.nodes.push(Subschema::default());
         self.places.insert(at.to_owned(), place);
@@ -263,72 +268,80 @@ impl Reader {
             }
         }
         let mut node = Subschema::default();
-        self.add_on_the_same(fields, at, &mut node);
+        self.add_in_place_subschemas(fields, at, &mut node);
         self.add_property_and_item_schemas(fields, at, &mut node);
         add_assertions(fields, &mut node);
         self.nodes[place] = node;
         place
     }
 
-    fn add_on_the_same(&mut self, fields: &Map<String, Value>, at: &str, node: &mut Subschema) {
+    /// Adds the subschemas that apply to the same value: `allOf`, `anyOf`, `$ref` and the like.
+    fn add_in_place_subschemas(&mut self, fields: &Map<String, Value>, at: &str, node: &mut Subschema) {
         for word in ["not", "if", "then", "else", "contentSchema"] {
-            node.same.extend(fields.get(word).map(|schema| self.add(schema, &format!("{at}/{word}"))));
+            node.same
+                .extend(fields.get(word).map(|schema| self.add_subschema(schema, &format!("{at}/{word}"))));
         }
-        node.same.extend(self.add_list(fields, "allOf", at));
+        node.same.extend(self.add_subschema_list(fields, "allOf", at));
         for word in ["anyOf", "oneOf"] {
-            node.alternatives.extend(self.add_list(fields, word, at));
+            node.alternatives.extend(self.add_subschema_list(fields, word, at));
         }
         for word in ["dependentSchemas", "dependencies"] {
-            node.same.extend(self.add_map(fields, word, at).into_values());
+            node.same.extend(self.add_subschema_map(fields, word, at).into_values());
         }
         // They apply where somebody refers to them.
         for word in ["$defs", "definitions"] {
-            self.add_map(fields, word, at);
+            self.add_subschema_map(fields, word, at);
         }
     }
 
-    /// Adds what a schema says of the properties and items of a value. Each name of a property is looked at by all of
-    /// `propertyNames`, so that only its size matters.
+    /// Adds the subschemas for properties and items. `propertyNames` applies to every name as a whole, so that only its
+    /// size matters.
     fn add_property_and_item_schemas(&mut self, fields: &Map<String, Value>, at: &str, node: &mut Subschema) {
-        node.properties = self.add_map(fields, "properties", at);
-        node.each_property.extend(self.add_map(fields, "patternProperties", at).into_values());
+        node.properties = self.add_subschema_map(fields, "properties", at);
+        node.each_property.extend(self.add_subschema_map(fields, "patternProperties", at).into_values());
         for word in ["additionalProperties", "unevaluatedProperties"] {
             node.each_property
-                .extend(fields.get(word).map(|schema| self.add(schema, &format!("{at}/{word}"))));
+                .extend(fields.get(word).map(|schema| self.add_subschema(schema, &format!("{at}/{word}"))));
         }
         if let Some(names) = fields.get("propertyNames") {
             let before = self.nodes.len();
-            self.add(names, &format!("{at}/propertyNames"));
+            self.add_subschema(names, &format!("{at}/propertyNames"));
             node.names = (self.nodes.len() - before) as u64;
         }
-        node.prefix = self.add_list(fields, "prefixItems", at);
+        node.prefix = self.add_subschema_list(fields, "prefixItems", at);
         if let Some(Value::Array(_)) = fields.get("items") {
-            node.prefix.extend(self.add_list(fields, "items", at));
+            node.prefix.extend(self.add_subschema_list(fields, "items", at));
         }
         for word in ["items", "contains", "additionalItems", "unevaluatedItems"] {
             let schema = fields.get(word).filter(|schema| !schema.is_array());
-            node.each_item.extend(schema.map(|schema| self.add(schema, &format!("{at}/{word}"))));
+            node.each_item.extend(schema.map(|schema| self.add_subschema(schema, &format!("{at}/{word}"))));
         }
         node.is_unevaluated =
             fields.contains_key("unevaluatedProperties") || fields.contains_key("unevaluatedItems");
     }
 
-    fn add_list(&mut self, fields: &Map<String, Value>, word: &str, at: &str) -> Vec<usize> {
+    fn add_subschema_list(&mut self, fields: &Map<String, Value>, word: &str, at: &str) -> Vec<usize> {
         let Some(Value::Array(schemas)) = fields.get(word) else { return Vec::new() };
         let all = schemas.iter().enumerate();
-        all.map(|(place, schema)| self.add(schema, &format!("{at}/{word}/{place}"))).collect()
+        all.map(|(place, schema)| self.add_subschema(schema, &format!("{at}/{word}/{place}"))).collect()
     }
 
-    fn add_map(&mut self, fields: &Map<String, Value>, word: &str, at: &str) -> HashMap<String, usize> {
+    fn add_subschema_map(
+        &mut self,
+        fields: &Map<String, Value>,
+        word: &str,
+        at: &str,
+    ) -> HashMap<String, usize> {
         let Some(Value::Object(schemas)) = fields.get(word) else { return HashMap::new() };
         let add = |(name, schema): (&String, &Value)| {
             let escaped = name.replace('~', "~0").replace('/', "~1");
-            (name.clone(), self.add(schema, &format!("{at}/{word}/{escaped}")))
+            (name.clone(), self.add_subschema(schema, &format!("{at}/{word}/{escaped}")))
         };
         schemas.iter().map(add).collect()
     }
 }
 
+/// Counts the comparisons and pattern states of a subschema.
 fn add_assertions(fields: &Map<String, Value>, node: &mut Subschema) {
     node.compares = match fields.get("enum") {
         Some(Value::Array(values)) => values.len() as u64,
@@ -337,15 +350,15 @@ fn add_assertions(fields: &Map<String, Value>, node: &mut Subschema) {
     node.compares += u64::from(fields.contains_key("const"));
     node.compares += 4 * u64::from(fields.get("uniqueItems") == Some(&Value::Bool(true)));
     if let Some(Value::String(pattern)) = fields.get("pattern") {
-        node.patterns = states(pattern);
+        node.patterns = estimate_pattern_states(pattern);
     }
     if let Some(Value::Object(schemas)) = fields.get("patternProperties") {
-        node.name_patterns = schemas.keys().map(|pattern| states(pattern)).sum();
+        node.name_patterns = schemas.keys().map(|pattern| estimate_pattern_states(pattern)).sum();
     }
 }
 
-/// About how many states a pattern has: what is repeated is there as often as that.
-fn states(pattern: &str) -> u64 {
+/// Estimates the states of a pattern: a repetition multiplies them.
+fn estimate_pattern_states(pattern: &str) -> u64 {
     let mut states = pattern.len() as u64;
     for counts in pattern.split('{').skip(1).filter_map(|part| part.split('}').next()) {
         let most = counts.split(',').filter_map(|count| count.trim().parse::<u64>().ok()).max();
@@ -354,7 +367,7 @@ fn states(pattern: &str) -> u64 {
     states
 }
 
-/// A reference without its percent escapes, each decoded once.
+/// Decodes the percent escapes of a reference, each once.
 fn decode_percent_escapes(reference: &str) -> String {
     let bytes = reference.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());

@@ -1,4 +1,4 @@
-//! One step: from its outline to the model.
+//! Compiles one step from its outline to the model.
 
 use std::sync::Arc;
 
@@ -27,12 +27,12 @@ pub(crate) struct Compiler<'a, 'b> {
 }
 
 impl Compiler<'_, '_> {
-    /// Compiles the step at this place of the order. `None` only where a problem was reported.
-    pub(crate) fn step(&mut self, place: usize, problems: &mut Problems<'_>) -> Option<Step> {
+    /// Compiles the step at this position of the order. Returns `None` only if a problem was reported.
+    pub(crate) fn compile_step(&mut self, place: usize, problems: &mut Problems<'_>) -> Option<Step> {
         let file_place = self.outline.order.file_places[place];
         let outline = &self.outline.steps[file_place];
         let ix = self.outline.order.places[file_place];
-        // What a step without a kind has besides is looked at as if it were for a worker.
+        // The other fields of a step without a kind are checked as if it were an action.
         let given = StepFields {
             own: &outline.object,
             defaults: self.defaults,
@@ -45,18 +45,18 @@ impl Compiler<'_, '_> {
             done: Done::Before(ix, &self.outline.ancestors),
             item,
         };
-        let when = when(&outline.object, &scope(false), problems);
-        let for_each = given.spot("forEach").map(|spot| for_each(&spot, &scope(false), problems));
+        let when = read_condition(&outline.object, &scope(false), problems);
+        let for_each = given.spot("forEach").map(|spot| read_for_each(&spot, &scope(false), problems));
         let with =
             given.spot("with").map(|spot| computed::compile_template(&spot, &scope(has_items), problems));
-        let kind = outline.kind.and_then(|_| kind(&given, &scope(has_items), problems));
-        let (fail_on_error, handler) = recovery::failure(&given, problems);
-        let Dispatch { action_type, load, priority } = dispatch(&given, problems);
-        describe(&outline.object, problems);
-        let limits = recovery::limits(&given, problems);
-        let defer = recovery::defer(&given, problems);
-        let retry = recovery::retry(&given, problems);
-        self.refer(outline, handler.as_ref());
+        let kind = outline.kind.and_then(|_| read_kind(&given, &scope(has_items), problems));
+        let (fail_on_error, handler) = recovery::read_failure_handling(&given, problems);
+        let Dispatch { action_type, load, priority } = read_dispatch(&given, problems);
+        check_description(&outline.object, problems);
+        let limits = recovery::read_limits(&given, problems);
+        let defer = recovery::read_defer(&given, problems);
+        let retry = recovery::read_retry_strategy(&given, problems);
+        self.record_references(outline, handler.as_ref());
         let kind = kind?;
         Some(Step {
             id: outline.id?.into(),
@@ -83,7 +83,7 @@ impl Compiler<'_, '_> {
         })
     }
 
-    /// `flow.action`, or `flow.step` for a step that names no action.
+    /// Returns the full action name: `flow.action`, or `flow.step` for a step without an action.
     fn full_action(&self, outline: &StepOutline<'_>, kind: &Kind) -> String {
         let flow = self.outline.name.unwrap_or_default();
         let action = match kind {
@@ -98,7 +98,8 @@ impl Compiler<'_, '_> {
         format!("{flow}.{action}")
     }
 
-    fn refer(&mut self, outline: &StepOutline<'_>, handler: Option<&LocatedNode<'_>>) {
+    /// Records the flows that a step refers to: its child and its exception handler.
+    fn record_references(&mut self, outline: &StepOutline<'_>, handler: Option<&LocatedNode<'_>>) {
         let conditional = ["if", "forEach"].iter().any(|field| outline.object.get(field).is_some());
         let child = outline.object.spot("flow").filter(|_| outline.kind == Some("flow"));
         let child = child.as_ref().map(|spot| (spot, Relation::Child { conditional }));
@@ -111,20 +112,22 @@ impl Compiler<'_, '_> {
     }
 }
 
-fn kind(given: &StepFields<'_, '_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Kind> {
+/// Reads what the step does, by its kind.
+fn read_kind(given: &StepFields<'_, '_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Kind> {
     let spot = given.own.spot(given.kind)?;
     match given.kind {
-        "action" => spot.foreign_name("action name", problems).map(|name| Kind::Action(name.into())),
-        "run" => command::read(&spot, problems).map(Kind::Process),
-        "flow" => spot.name("flow name", problems).map(|name| Kind::Child(name.into())),
-        "wait" => wait::read(&spot, scope, problems).map(Kind::Wait),
-        "signal" => spot.foreign_name("signal name", problems).map(|name| Kind::Signal(name.into())),
+        "action" => spot.read_foreign_name("action name", problems).map(|name| Kind::Action(name.into())),
+        "run" => command::read_command(&spot, problems).map(Kind::Process),
+        "flow" => spot.read_name("flow name", problems).map(|name| Kind::Child(name.into())),
+        "wait" => wait::read_wait(&spot, scope, problems).map(Kind::Wait),
+        "signal" => spot.read_foreign_name("signal name", problems).map(|name| Kind::Signal(name.into())),
         "set" => computed::compile_template(&spot, scope, problems).map(Kind::Set),
-        _ => emulate::read(&spot, problems).map(Kind::Emulate),
+        _ => emulate::read_emulation(&spot, problems).map(Kind::Emulate),
     }
 }
 
-fn when(object: &Object<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Expression> {
+/// Reads the `if` of a step. `true` is no condition; `false` gets a warning.
+fn read_condition(object: &Object<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Expression> {
     let spot = object.spot("if")?;
     match spot.node.content {
         Content::Bool(true) => None,
@@ -143,14 +146,16 @@ fn when(object: &Object<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> 
     }
 }
 
-fn for_each(spot: &LocatedNode<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<ForEach> {
+/// Reads a fan-out: its list, `parallel` and `maxItems`.
+fn read_for_each(spot: &LocatedNode<'_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<ForEach> {
     let mut parallel = None;
     let mut max_items = None;
     let mut items = spot.clone();
     if let Content::Map(_) = spot.node.content {
         let object = Object::read(spot, fields::FOR_EACH, "`forEach`", problems)?;
-        let mut count =
-            |name| object.spot(name).and_then(|spot| spot.whole(1, "a whole number of at least 1", problems));
+        let mut count = |name| {
+            object.spot(name).and_then(|spot| spot.read_whole(1, "a whole number of at least 1", problems))
+        };
         parallel = count("parallel");
         max_items = count("maxItems");
         let Some(list) = object.spot("items") else {
@@ -186,19 +191,21 @@ fn for_each(spot: &LocatedNode<'_>, scope: &Scope<'_>, problems: &mut Problems<'
     Some(ForEach { items, parallel: parallel.unwrap_or(ForEach::PARALLEL), max_items })
 }
 
-/// What matters when an attempt is handed out.
+/// The fields that matter for dispatching attempts.
 pub(crate) struct Dispatch {
     action_type: Option<Arc<str>>,
     load: u32,
     priority: i32,
 }
 
-/// Reads what matters when an attempt is handed out.
-pub(crate) fn dispatch(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> Dispatch {
-    let action_type = given.spot("type").and_then(|spot| spot.foreign_name("type", problems));
-    let load = given.spot("load").and_then(|spot| spot.whole(0, "a whole number of at least 0", problems));
+/// Reads the fields that matter for dispatching attempts.
+pub(crate) fn read_dispatch(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> Dispatch {
+    let action_type = given.spot("type").and_then(|spot| spot.read_foreign_name("type", problems));
+    let load =
+        given.spot("load").and_then(|spot| spot.read_whole(0, "a whole number of at least 0", problems));
     let priority = given.spot("priority");
-    let priority = priority.and_then(|spot| spot.whole(i128::from(i32::MIN), "a whole number", problems));
+    let priority =
+        priority.and_then(|spot| spot.read_whole(i128::from(i32::MIN), "a whole number", problems));
     Dispatch {
         action_type: action_type.map(Arc::from),
         load: load.unwrap_or(1),
@@ -206,9 +213,9 @@ pub(crate) fn dispatch(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) 
     }
 }
 
-/// A description is for people: it stays in the definition, and only has to be one.
-fn describe(object: &Object<'_>, problems: &mut Problems<'_>) {
+/// Checks that a description is a text. The model does not keep it.
+fn check_description(object: &Object<'_>, problems: &mut Problems<'_>) {
     if let Some(spot) = object.spot("description") {
-        spot.text(problems);
+        spot.read_text(problems);
     }
 }

@@ -1,4 +1,4 @@
-//! What a step is given: its own fields, and those of `defaults` that it takes over.
+//! The fields of a step: its own, and those of `defaults` that it takes over.
 
 use unstuck_core::time::Millis;
 
@@ -15,32 +15,32 @@ pub(crate) struct StepFields<'a, 'b> {
 }
 
 impl<'a> StepFields<'a, '_> {
-    /// The value of a field, the step's own before the default.
+    /// Returns the value of a field: the step's own, else the default.
     pub(crate) fn spot(&self, name: &str) -> Option<LocatedNode<'a>> {
-        // What has no meaning for the kind is refused where it is written, and not looked at.
+        // A field without meaning for the kind has been refused already.
         let own = self.own.spot(name).filter(|_| fields::has_meaning(name, self.kind));
         own.or_else(|| self.default_spot(name))
     }
 
-    /// The value of a default that the step takes over, whether or not it has one of its own.
+    /// Returns the value of a default that the step takes over, even if it has one of its own.
     pub(crate) fn default_spot(&self, name: &str) -> Option<LocatedNode<'a>> {
         self.defaults
             .and_then(|defaults| defaults.spot(name))
             .filter(|_| fields::takes_default(name, self.kind))
     }
 
-    /// Whether the step itself gives the field.
+    /// Returns whether the step itself gives the field.
     pub(crate) fn is_own(&self, name: &str) -> bool {
         self.own.get(name).is_some()
     }
 
-    /// A duration, if it is given and right.
-    pub(crate) fn duration(&self, name: &str, problems: &mut Problems<'_>) -> Option<Millis> {
-        self.spot(name)?.duration(problems)
+    /// Reads a duration, if the field is given and valid.
+    pub(crate) fn read_duration(&self, name: &str, problems: &mut Problems<'_>) -> Option<Millis> {
+        self.spot(name)?.read_duration(problems)
     }
 
-    /// A duration above zero, if it is given and right.
-    pub(crate) fn some_duration(&self, name: &str, problems: &mut Problems<'_>) -> Option<Millis> {
-        self.spot(name)?.some_duration(problems)
+    /// Reads a duration above zero, if the field is given and valid.
+    pub(crate) fn read_positive_duration(&self, name: &str, problems: &mut Problems<'_>) -> Option<Millis> {
+        self.spot(name)?.read_positive_duration(problems)
     }
 }

@@ -1,21 +1,21 @@
-//! "Did you mean ...?": the nearest of the words that would have been right.
+//! Suggestions: the known word that is nearest to a misspelled one.
 
-/// The candidate that `word` was probably meant to be.
+/// Finds the candidate that `word` was probably meant to be.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let word = plain(word);
+    let word = normalize(word);
     if word.is_empty() || word.len() > 64 {
         return None;
     }
     candidates
         .into_iter()
         .filter(|candidate| candidate.len() <= 64)
-        .map(|candidate| (distance(&word, &plain(candidate)), candidate))
-        .filter(|(distance, candidate)| *distance <= tolerance(candidate.len()))
+        .map(|candidate| (edit_distance(&word, &normalize(candidate)), candidate))
+        .filter(|(distance, candidate)| *distance <= max_distance(candidate.len()))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
-/// ``did you mean `x`?``, or which words there are where none is near.
+/// Returns ``did you mean `x`?``, or lists the candidates if none is near.
 pub(crate) fn hint<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> Option<String> {
     if let Some(candidate) = nearest(word, candidates.clone()) {
         return Some(format!("did you mean `{candidate}`?"));
@@ -29,7 +29,7 @@ pub(crate) fn hint<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>
     }
 }
 
-/// `` `a`, `b` and `c` ``.
+/// Joins words as in `` `a`, `b` and `c` ``, with `last` before the last one.
 pub(crate) fn list(words: &[&str], last: &str) -> String {
     match words {
         [] => String::new(),
@@ -41,17 +41,18 @@ pub(crate) fn list(words: &[&str], last: &str) -> String {
     }
 }
 
-fn tolerance(length: usize) -> usize {
+/// Returns how many edits still count as near for a word of this length.
+fn max_distance(length: usize) -> usize {
     if length == 1 { 0 } else { (length / 3).clamp(1, 4) }
 }
 
-/// Case and word separators are what people get wrong first: they cost nothing.
-fn plain(word: &str) -> Vec<char> {
+/// Removes case and word separators: the most common mistakes cost nothing.
+fn normalize(word: &str) -> Vec<char> {
     word.chars().filter(|c| !matches!(c, '-' | '_' | ' ')).flat_map(char::to_lowercase).collect()
 }
 
-/// How many letters must be added, removed, replaced or swapped with their neighbour.
-fn distance(a: &[char], b: &[char]) -> usize {
+/// Counts the letters that must be added, removed, replaced or swapped with their neighbour.
+fn edit_distance(a: &[char], b: &[char]) -> usize {
     let mut rows = [vec![0; b.len() + 1], (0..=b.len()).collect::<Vec<_>>(), vec![0; b.len() + 1]];
     for i in 1..=a.len() {
         rows[2][0] = i;

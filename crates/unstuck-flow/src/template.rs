@@ -1,7 +1,4 @@
-//! Values of a flow file with `${ ... }` in them: compiled once, computed for every step that is scheduled.
-//!
-//! A string that is one `${ ... }` gives the value of the expression, with its type. With text around it, it gives
-//! a string, in which strings are printed as they are and everything else as JSON. `$${` stands for `${` itself.
+//! Templates: values of a flow file that contain `${ ... }`. Compiled once, evaluated for every step that begins.
 
 use std::sync::Arc;
 
@@ -20,10 +17,10 @@ pub struct TemplateError {
     pub error: ExpressionError,
 }
 
-/// Compiles a value; gives every string that cannot be compiled.
+/// Compiles a value, or returns the errors of all strings in it.
 pub fn compile(value: &Value, names: &Names<'_>) -> Result<Template, Vec<TemplateError>> {
     let mut compiler = Compiler { names, reads: Reads::default(), errors: Vec::new() };
-    let piece = compiler.piece(value, &mut String::new());
+    let piece = compiler.compile_value(value, &mut String::new());
     if !compiler.errors.is_empty() {
         return Err(compiler.errors);
     }
@@ -89,12 +86,12 @@ impl Evaluate for Piece {
 }
 
 impl Piece {
-    /// The whole value shares one meter of bytes; every expression has its own operations.
+    /// Evaluates the piece. The whole value shares one budget of bytes; every expression has its own operations.
     fn value(&self, scope: &Scope, meter: &Meter) -> Result<Value, String> {
         match self {
             Piece::Fixed(value) => Ok(value.clone()),
             Piece::One(program) => program.run(scope, meter),
-            Piece::Mixed(segments) => mixed(segments, scope, meter).map(Value::String),
+            Piece::Mixed(segments) => evaluate_mixed(segments, scope, meter).map(Value::String),
             Piece::List(pieces) => pieces.iter().map(|piece| piece.value(scope, meter)).collect(),
             Piece::Map(entries) => {
                 entries.iter().map(|(key, piece)| Ok((key.clone(), piece.value(scope, meter)?))).collect()
@@ -103,7 +100,8 @@ impl Piece {
     }
 }
 
-fn mixed(segments: &[Segment], scope: &Scope, meter: &Meter) -> Result<String, String> {
+/// Evaluates a string with expressions in it.
+fn evaluate_mixed(segments: &[Segment], scope: &Scope, meter: &Meter) -> Result<String, String> {
     let mut text = String::new();
     for segment in segments {
         let printed = match segment {
@@ -126,18 +124,18 @@ struct Compiler<'n> {
 }
 
 impl Compiler<'_> {
-    /// `pointer` leads to `value`, and is left as it was.
-    fn piece(&mut self, value: &Value, pointer: &mut String) -> Piece {
+    /// Compiles a value. `pointer` leads to it for errors, and is restored afterwards.
+    fn compile_value(&mut self, value: &Value, pointer: &mut String) -> Piece {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => Piece::Fixed(value.clone()),
-            Value::String(text) => self.string(text).unwrap_or_else(|error| {
+            Value::String(text) => self.compile_string(text).unwrap_or_else(|error| {
                 self.errors.push(TemplateError { pointer: pointer.clone(), error });
                 Piece::Fixed(Value::Null)
             }),
             Value::Array(items) => {
                 let keys = (0..items.len()).map(|at| at.to_string());
                 let pieces: Vec<Piece> =
-                    keys.zip(items).map(|(key, item)| self.below(&key, item, pointer)).collect();
+                    keys.zip(items).map(|(key, item)| self.compile_child(&key, item, pointer)).collect();
                 if pieces.iter().all(Piece::is_fixed) {
                     return Piece::Fixed(pieces.into_iter().filter_map(Piece::into_fixed).collect());
                 }
@@ -146,7 +144,7 @@ impl Compiler<'_> {
             Value::Object(entries) => {
                 let pieces: Vec<(String, Piece)> = entries
                     .iter()
-                    .map(|(key, value)| (key.clone(), self.below(key, value, pointer)))
+                    .map(|(key, value)| (key.clone(), self.compile_child(key, value, pointer)))
                     .collect();
                 if pieces.iter().all(|(_, piece)| piece.is_fixed()) {
                     let fixed =
@@ -158,16 +156,18 @@ impl Compiler<'_> {
         }
     }
 
-    fn below(&mut self, key: &str, value: &Value, pointer: &mut String) -> Piece {
+    /// Compiles a part of a value with `key` appended to the pointer.
+    fn compile_child(&mut self, key: &str, value: &Value, pointer: &mut String) -> Piece {
         let length = pointer.len();
         pointer.push('/');
         pointer.push_str(&key.replace('~', "~0").replace('/', "~1"));
-        let piece = self.piece(value, pointer);
+        let piece = self.compile_value(value, pointer);
         pointer.truncate(length);
         piece
     }
 
-    fn string(&mut self, text: &str) -> Result<Piece, ExpressionError> {
+    /// Compiles a string: fixed text, one expression, or a mix. `$${` stands for `${`.
+    fn compile_string(&mut self, text: &str) -> Result<Piece, ExpressionError> {
         let mut segments = Vec::new();
         let mut plain = String::new();
         let mut at = 0;

@@ -1,8 +1,8 @@
-//! A time of day as it is written: `02:00`, `2:05`, `23:59:59`.
+//! Parses a time of day: `02:00`, `2:05`, `23:59:59`.
 
 use unstuck_core::time::Millis;
 
-/// What a text says about the time of day.
+/// The result of parsing a time of day.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum OfDay {
     /// It is this one, counted from midnight.
@@ -13,10 +13,11 @@ pub(crate) enum OfDay {
     SomethingElse,
 }
 
-/// What is said of one that there is not.
+/// The message for a time of day that does not exist.
 pub(crate) const NO_TIME_OF_DAY: &str = "is not a time of day: use `00:00` to `23:59`";
 
-pub(crate) fn read(text: &str) -> OfDay {
+/// Parses a time of day. Tells an impossible one (`25:00`) apart from a text of another form.
+pub(crate) fn parse_time_of_day(text: &str) -> OfDay {
     let parts: Vec<&str> = text.split(':').collect();
     let looks_right = matches!(parts.len(), 2 | 3)
         && parts.iter().all(|part| (1..=2).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit()));
@@ -49,7 +50,7 @@ mod tests {
             ("ab:cd", OfDay::SomethingElse),
         ];
         for (text, wanted) in cases {
-            assert_eq!(read(text), wanted, "{text}");
+            assert_eq!(parse_time_of_day(text), wanted, "{text}");
         }
     }
 }

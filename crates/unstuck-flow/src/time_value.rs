@@ -1,4 +1,4 @@
-//! A value that is a duration or an instant.
+//! Reads a value that is a duration or an instant.
 
 use unstuck_core::duration::{parse_duration, parse_instant};
 use unstuck_core::time::{Millis, Time};
@@ -7,17 +7,17 @@ use crate::problem::Problems;
 use crate::read::LocatedNode;
 use crate::tree::Content;
 
-/// A while from now, or a point in time.
+/// A duration from now, or an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TimeValue {
     After(Millis),
     At(Time),
 }
 
-/// Reads either of the two.
-pub(crate) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<TimeValue> {
+/// Reads a duration or an instant; expressions are refused.
+pub(crate) fn read_time_value(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<TimeValue> {
     let Content::Text(text) = &spot.node.content else {
-        return spot.duration(problems).map(TimeValue::After);
+        return spot.read_duration(problems).map(TimeValue::After);
     };
     if text.contains("${") {
         spot.expected(problems, "a duration or an instant");

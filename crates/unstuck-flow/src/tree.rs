@@ -1,4 +1,4 @@
-//! The text of a file as a tree in which every key and every value knows its place.
+//! The text of a file as a tree in which every key and value has its position.
 
 use std::fmt;
 use std::ops::Range;
@@ -33,7 +33,7 @@ pub(crate) struct Node {
     pub(crate) content: Content,
 }
 
-/// What JSON knows.
+/// The content of a node, as in JSON.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Null,
@@ -54,7 +54,7 @@ pub(crate) struct Entry {
 }
 
 impl Node {
-    /// The text, if it is one.
+    /// Returns the text, if it is one.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.content {
             Content::Text(text) => Some(text),
@@ -64,7 +64,7 @@ impl Node {
         }
     }
 
-    /// The entry of this key, if it is a map that has one.
+    /// Returns the entry of this key, if it is a map that has one.
     pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
         match &self.content {
             Content::Map(entries) => entries.iter().find(|entry| entry.key == key),
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// What it is, for messages.
+    /// Returns the word for its type, for messages.
     pub(crate) fn word(&self) -> &'static str {
         match &self.content {
             Content::Null => "nothing",
@@ -86,7 +86,7 @@ impl Node {
         }
     }
 
-    /// A scalar as it is spelled in the file: `1.10` stays `1.10`.
+    /// Returns a scalar as it is spelled in the file: `1.10` stays `1.10`.
     pub(crate) fn spelling(&self, file: &str) -> Option<String> {
         match &self.content {
             Content::Text(text) => Some(text.clone()),
@@ -99,7 +99,7 @@ impl Node {
         }
     }
 
-    /// The value without its places.
+    /// Converts to JSON, without positions.
     pub(crate) fn value(&self) -> Value {
         match &self.content {
             Content::Null => Value::Null,
@@ -114,7 +114,7 @@ impl Node {
         }
     }
 
-    /// The node that a JSON pointer leads to, or the last one on the way there.
+    /// Follows a JSON pointer as far as it leads, and returns the last node.
     pub(crate) fn at_pointer(&self, pointer: &str) -> &Node {
         let mut node = self;
         for part in pointer.split('/').skip(1) {
@@ -134,11 +134,12 @@ impl Node {
         node
     }
 
-    /// Where the byte at `offset` of this text is written. A text that is spelled otherwise in the file (with
-    /// escapes, or folded) gives the place where it starts.
+    /// Returns the position of the byte at `offset` of this text. If the file spells the text differently (escapes,
+    /// folding), the position where it starts.
     pub(crate) fn place_inside(&self, file: &str, offset: usize) -> Position {
         let (Some(text), Some(raw)) = (self.text(), file.get(self.raw.clone())) else { return self.at };
-        let inside = raw.find(text).map(|start| start + offset).or_else(|| line_by_line(text, raw, offset));
+        let inside =
+            raw.find(text).map(|start| start + offset).or_else(|| offset_in_indented_text(text, raw, offset));
         let before = inside.and_then(|inside| raw.get(..inside));
         let Some(before) = before else { return self.at };
         let count = |text: &str| u32::try_from(text.chars().count()).unwrap_or(u32::MAX);
@@ -152,8 +153,8 @@ impl Node {
     }
 }
 
-/// The offset in `raw` of a text whose lines are written there with an indentation, as after `|`.
-fn line_by_line(text: &str, raw: &str, offset: usize) -> Option<usize> {
+/// Finds an offset of a block text (`|`) in `raw`, where its lines are indented.
+fn offset_in_indented_text(text: &str, raw: &str, offset: usize) -> Option<usize> {
     let before = text.get(..offset)?;
     let number = before.matches('\n').count();
     let column = before.rsplit('\n').next()?.len();

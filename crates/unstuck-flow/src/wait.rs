@@ -1,4 +1,4 @@
-//! `wait`: for how long, until which instant, or until which time of day.
+//! Reads the `wait` kind: how long, until which instant, or until which time of day.
 
 use jiff::civil::{self, Weekday};
 use unstuck_core::duration::parse_instant;
@@ -16,7 +16,7 @@ use crate::zone;
 
 const EXAMPLE: &str = "write for example `{until: \"02:00\", zone: Europe/Berlin}`";
 
-/// The days of the week; the first three letters of each will do.
+/// The days of the week; the first three letters of each are enough.
 const DAYS: [(&str, Weekday); 7] = [
     ("monday", Weekday::Monday),
     ("tuesday", Weekday::Tuesday),
@@ -27,25 +27,25 @@ const DAYS: [(&str, Weekday); 7] = [
     ("sunday", Weekday::Sunday),
 ];
 
-/// Reads it.
-pub(crate) fn read(
+/// Reads a wait: a duration, an instant, an expression, or an object for a time of day.
+pub(crate) fn read_wait(
     spot: &LocatedNode<'_>,
     scope: &Scope<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<WaitFor> {
     if let Content::Map(_) = spot.node.content {
-        return time_of_day(spot, problems).map(WaitFor::Next);
+        return read_next_time_of_day(spot, problems).map(WaitFor::Next);
     }
     let text = spot.node.text().unwrap_or_default().trim();
     if text.contains("${") {
         return computed::compile_expression(spot, scope, problems).map(WaitFor::Computed);
     }
-    if time_of_day::read(text) != OfDay::SomethingElse {
+    if time_of_day::parse_time_of_day(text) != OfDay::SomethingElse {
         spot.refuse(problems, "a time of day needs a time zone")
             .hint(format!("write for example `{{until: \"{text}\", zone: Europe/Berlin}}`"));
         return None;
     }
-    Some(match time_value::read(spot, problems)? {
+    Some(match time_value::read_time_value(spot, problems)? {
         TimeValue::After(span) => WaitFor::Span(span),
         TimeValue::At(time) => {
             problems.once_past(
@@ -60,26 +60,28 @@ pub(crate) fn read(
     })
 }
 
-fn time_of_day(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<TimeOfDay> {
+/// Reads a time of day with its zone and days.
+fn read_next_time_of_day(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<TimeOfDay> {
     let object = Object::read(spot, fields::WAIT, "`wait`", problems)?;
     for needed in ["until", "zone"] {
         if object.spot(needed).is_none() {
             spot.refuse(problems, format!("`wait` has no `{needed}`")).hint(EXAMPLE);
         }
     }
-    let at = object.spot("until").and_then(|until| clock(&until, problems));
-    let zone = object.spot("zone").and_then(|zone| zone_of(&zone, problems));
-    let days = object.spot("days").map_or(Some(Vec::new()), |spot| days(&spot, problems));
+    let at = object.spot("until").and_then(|until| read_clock_time(&until, problems));
+    let zone = object.spot("zone").and_then(|zone| read_zone(&zone, problems));
+    let days = object.spot("days").map_or(Some(Vec::new()), |spot| read_days(&spot, problems));
     let (zone, rules) = zone?;
     Some(TimeOfDay { at: at?, zone: zone.into(), rules, days: days? })
 }
 
-fn clock(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<civil::Time> {
+/// Reads the time of day, which must be quoted: YAML takes `02:00` for a number.
+fn read_clock_time(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<civil::Time> {
     let Some(text) = spot.node.text() else {
         spot.expected(problems, "a time of day such as `\"02:00\"`, in quotes");
         return None;
     };
-    match time_of_day::read(text.trim()) {
+    match time_of_day::parse_time_of_day(text.trim()) {
         OfDay::Is(span) => {
             let seconds = i32::try_from(span.0 / 1_000).unwrap_or(0);
             let part = |n: i32| i8::try_from(n).unwrap_or(0);
@@ -104,14 +106,15 @@ fn clock(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<civil::T
     }
 }
 
-fn zone_of(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<(String, jiff::tz::TimeZone)> {
-    let name = spot.text(problems)?.trim();
+/// Reads a time zone and its rules.
+fn read_zone(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<(String, jiff::tz::TimeZone)> {
+    let name = spot.read_text(problems)?.trim();
     if name.contains("${") {
         spot.refuse(problems, "expressions are not allowed here")
             .hint("to wait for a computed instant, write `wait: ${ ... }`");
         return None;
     }
-    match zone::find(name) {
+    match zone::find_zone(name) {
         Ok(rules) => Some((name.to_owned(), rules)),
         Err(unknown) => {
             spot.refuse(problems, unknown.message).hint(unknown.hint);
@@ -120,10 +123,10 @@ fn zone_of(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<(Strin
     }
 }
 
-/// A day of the week, or several.
-fn days(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Vec<Weekday>> {
+/// Reads a day of the week, or a list of them.
+fn read_days(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Vec<Weekday>> {
     let Content::List(nodes) = &spot.node.content else {
-        return day(spot, problems).map(|day| vec![day]);
+        return read_day(spot, problems).map(|day| vec![day]);
     };
     if nodes.is_empty() {
         spot.refuse(problems, "`days` is empty").hint("remove it to mean every day");
@@ -132,12 +135,15 @@ fn days(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Vec<Weekd
     let days: Vec<Option<Weekday>> = nodes
         .iter()
         .enumerate()
-        .map(|(place, node)| day(&LocatedNode { node, path: format!("{}[{place}]", spot.path) }, problems))
+        .map(|(place, node)| {
+            read_day(&LocatedNode { node, path: format!("{}[{place}]", spot.path) }, problems)
+        })
         .collect();
     days.into_iter().collect()
 }
 
-fn day(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Weekday> {
+/// Reads a day of the week, in full or as three letters.
+fn read_day(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Weekday> {
     let short = DAYS.iter().find(|(name, _)| spot.node.text() == Some(&name[..3]));
-    short.map_or_else(|| spot.one_of(&DAYS, problems), |(_, day)| Some(*day))
+    short.map_or_else(|| spot.read_word(&DAYS, problems), |(_, day)| Some(*day))
 }

@@ -1,4 +1,4 @@
-//! What is accepted, and worth a second look.
+//! Warnings about flows that are valid but suspicious.
 
 use unstuck_core::model::emulation::{Behaviour, EmulationPlan};
 use unstuck_core::model::flow::{Deadline, Kind, Step};
@@ -8,14 +8,14 @@ use crate::outline::Outline;
 use crate::problem::Problems;
 use crate::suggest;
 
-/// From here on, an attempt that hangs is noticed late.
+/// A timeout from which on a hanging attempt is noticed late.
 const LATE: Millis = Millis::hours(1);
-/// So many steps are named in one warning.
+/// How many steps are named in one warning.
 const NAMED: usize = 8;
 
-/// Points at steps whose attempts may hang for hours before anybody notices, all of a flow in one go. A worker
-/// has a lease and is missed soon; a process holds its lease for as long as it lives.
-pub(crate) fn stuck_for_hours(
+/// Warns about steps whose attempts may hang for hours before that is noticed, once for the flow. A remote worker is
+/// missed after its lease; a local process has a lease for as long as it lives.
+pub(crate) fn warn_about_late_stuck_detection(
     outline: &Outline<'_>,
     steps: &[Step],
     deadline: Option<Deadline>,
@@ -41,6 +41,7 @@ pub(crate) fn stuck_for_hours(
         .hint("set a shorter `timeout`, here or in `defaults`, or a `heartbeatTimeout` if the step reports progress");
 }
 
+/// Returns whether attempts of a step may hang unnoticed until their timeout.
 fn may_hang(step: &Step) -> bool {
     let hangs = match &step.kind {
         Kind::Process(_) => true,

@@ -1,4 +1,4 @@
-//! Time zones by name. Their rules are compiled in, so that the same flow means the same on every machine.
+//! Time zones by name. Their rules are compiled in, so that a flow means the same on every machine.
 
 use std::sync::LazyLock;
 
@@ -18,13 +18,13 @@ pub(crate) struct UnknownZone {
     pub(crate) hint: String,
 }
 
-/// The zone of this name: `Europe/Berlin`, `UTC`, or an offset such as `+02:00`.
-pub(crate) fn find(name: &str) -> Result<TimeZone, UnknownZone> {
+/// Finds the zone of this name: `Europe/Berlin`, `UTC`, or an offset such as `+02:00`.
+pub(crate) fn find_zone(name: &str) -> Result<TimeZone, UnknownZone> {
     if name == "UTC" {
         return Ok(TimeZone::UTC);
     }
     if name.starts_with(['+', '-']) {
-        return offset(name).map(TimeZone::fixed).ok_or_else(|| UnknownZone {
+        return parse_offset(name).map(TimeZone::fixed).ok_or_else(|| UnknownZone {
             message: format!("`{}` is not a UTC offset", shortened(name)),
             hint: "write hours and minutes, from `-18:00` to `+18:00`, for example `+02:00`".to_owned(),
         });
@@ -32,11 +32,12 @@ pub(crate) fn find(name: &str) -> Result<TimeZone, UnknownZone> {
     let known = if name.len() <= LONGEST_NAME { ZONES.get(name).ok() } else { None };
     known.ok_or_else(|| UnknownZone {
         message: format!("there is no time zone `{}`", shortened(name)),
-        hint: hint(name),
+        hint: suggest_zone(name),
     })
 }
 
-fn offset(name: &str) -> Option<Offset> {
+/// Parses an offset from `-18:00` to `+18:00`.
+fn parse_offset(name: &str) -> Option<Offset> {
     let (sign, digits) = name.split_at(1);
     let (hours, minutes) = digits.split_once(':')?;
     let number = |text: &str| (text.len() == 2).then(|| text.parse::<i32>().ok()).flatten();
@@ -48,7 +49,8 @@ fn offset(name: &str) -> Option<Offset> {
     Offset::from_seconds(if sign == "-" { -seconds } else { seconds }).ok()
 }
 
-fn hint(name: &str) -> String {
+/// Suggests the zone that was probably meant.
+fn suggest_zone(name: &str) -> String {
     let example = "use an IANA name such as `Europe/Berlin`, or `UTC`";
     if (2..=5).contains(&name.len()) && name.bytes().all(|letter| letter.is_ascii_uppercase()) {
         return format!("an abbreviation can mean several zones: {example}");
@@ -90,7 +92,7 @@ mod tests {
             ("-03:30", -(3 * 3_600 + 1_800)),
         ];
         for (name, seconds) in cases {
-            assert_eq!(find(name).expect(name).to_offset(summer).seconds(), seconds, "{name}");
+            assert_eq!(find_zone(name).expect(name).to_offset(summer).seconds(), seconds, "{name}");
         }
     }
 
@@ -110,10 +112,10 @@ mod tests {
             ("-+2:00", "`-+2:00` is not a UTC offset", "from `-18:00` to `+18:00`"),
         ];
         for (name, message, hint) in cases {
-            let error = find(name).expect_err(name);
+            let error = find_zone(name).expect_err(name);
             assert_eq!(error.message, message);
             assert!(error.hint.contains(hint), "{name}: {}", error.hint);
         }
-        assert!(find(&"x".repeat(10_000)).expect_err("too long").message.len() < 100);
+        assert!(find_zone(&"x".repeat(10_000)).expect_err("too long").message.len() < 100);
     }
 }

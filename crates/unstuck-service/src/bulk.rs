@@ -13,7 +13,7 @@ use unstuck_api::request::{BulkOperation, BulkRequest};
 use unstuck_core::bulk::{Bulk, BulkAction, BulkState, ResultKind, Target};
 use unstuck_core::decide::{Answer, unit_name};
 use unstuck_core::event::Actor;
-use unstuck_core::fingerprint::pattern;
+use unstuck_core::fingerprint::mask_variable_parts;
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_engine::bulk::BulkCommand;
@@ -219,7 +219,7 @@ fn page(bulk: &Bulk) -> BulkView {
 fn causes(targets: &[Target]) -> Vec<CauseCount> {
     let mut counted: HashMap<String, (u64, RunId)> = HashMap::new();
     for target in targets {
-        let cause = target.result.why().map(|why| pattern(why)).unwrap_or_default();
+        let cause = target.result.why().map(|why| mask_variable_parts(why)).unwrap_or_default();
         counted.entry(cause).or_insert((0, target.run)).0 += 1;
     }
     let mut causes: Vec<CauseCount> = counted

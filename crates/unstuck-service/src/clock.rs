@@ -90,7 +90,7 @@ mod tests {
     fn record(shifts: &[i64]) -> ClockRecord {
         let mut record = ClockRecord::default();
         for shift in shifts {
-            record.add(ClockCorrection { from: Time(10 * HOUR), to: Time(10 * HOUR + shift) });
+            record.record_correction(ClockCorrection { from: Time(10 * HOUR), to: Time(10 * HOUR + shift) });
         }
         record
     }

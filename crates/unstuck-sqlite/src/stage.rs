@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use rustc_hash::FxHashSet;
 use unstuck_core::bulk::{BulkRef, TargetResult};
 use unstuck_core::clock::ClockRecord;
-use unstuck_core::downtime::correct_clock;
+use unstuck_core::downtime::shift_downtimes;
 use unstuck_core::errors::ErrorRecord;
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
@@ -222,7 +222,7 @@ impl SqliteStore {
     /// The clock was set. Downtimes are told by the clock as it is now; and who looks at the lock file is not to find a
     /// time that lies ahead.
     pub(crate) fn set_clock(&mut self, clock: ClockRecord, at: Time, job: &mut PendingTransaction) {
-        correct_clock(&mut self.state.downtimes, clock.shift.saturating_sub(self.state.clock.shift));
+        shift_downtimes(&mut self.state.downtimes, clock.shift.saturating_sub(self.state.clock.shift));
         self.touch_lock_file(at);
         job.downtimes = Some(self.state.downtimes.clone());
         self.versions.downtimes += 1;

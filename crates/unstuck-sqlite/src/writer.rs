@@ -235,7 +235,7 @@ fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), St
     while pos > 0 {
         let (record, prev) = event::record(transaction, pos)?;
         let mut payloads = Vec::new();
-        record.event.payloads(|payload| payloads.push(payload));
+        record.event.for_each_payload(|payload| payloads.push(payload));
         for named in payloads {
             payload.execute([number(named.0)?]).map_err(store_error)?;
         }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use unstuck_core::eligible::{Snapshot, eligible};
+use unstuck_core::eligible::{Snapshot, check_eligible};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::attempt::Worker;
 use unstuck_core::model::flow::StepIndex;
@@ -50,8 +50,9 @@ impl Model {
         let mut found = Vec::new();
         while found.len() < limit {
             let takers = self.entries.values().filter(|(_, picked)| !picked).filter_map(|(ready, _)| {
-                let takes =
-                    |place: &usize| eligible(&ready.entry(), &offers[*place], Snapshot::default()).is_ok();
+                let takes = |place: &usize| {
+                    check_eligible(&ready.entry(), &offers[*place], Snapshot::default()).is_ok()
+                };
                 let next = (0..offers.len()).filter(takes).min_by_key(|place| turns[*place])?;
                 Some((ready, next))
             });

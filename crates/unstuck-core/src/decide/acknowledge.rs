@@ -1,4 +1,5 @@
-//! Acknowledging steps in error: no policy resumes them, and they count no more, until somebody resumes them.
+//! Acknowledges steps in error: no policy resumes them, and they no longer need attention, until they are resumed by
+//! hand.
 
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::event::UnitFact;
 use crate::model::unit::{UnitRef, UnitState};
 use crate::refusal::Refusal;
 
-/// Acknowledges the given step, or every step in error.
+/// Acknowledges the given step, or every step in error, and drops their scheduled resumes.
 pub(crate) fn acknowledge(
     draft: &mut Draft<'_, '_>,
     unit: Option<UnitRef>,

@@ -17,8 +17,8 @@ pub(crate) fn apply_policies(
     only: Option<&[Arc<str>]>,
     after: Millis,
 ) -> Result<Answer, Refusal> {
-    draft.open_run()?;
-    let state = draft.existing_unit(unit)?;
+    draft.require_open_run()?;
+    let state = draft.require_unit(unit)?;
     let UnitState::Error { resume, acknowledged: None, .. } = &state.state else {
         return Ok(Answer::Already);
     };
@@ -32,7 +32,7 @@ pub(crate) fn apply_policies(
             let due = policy_resume::schedule_resume_by(draft, unit, &policy, stopped, earliest);
             Ok(Answer::Scheduled(due))
         }
-        // Nothing would take it any more.
+        // No policy would take the error any more.
         (None, Some(_)) if only.is_none() => {
             policy_resume::record_passed_policies(draft, unit);
             draft.emit_unit(unit, UnitFact::LeftInError);

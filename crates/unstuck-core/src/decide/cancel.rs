@@ -1,4 +1,4 @@
-//! Cancel: final at commit; attempts are void, children and handler follow by notice.
+//! Cancels a run: final at commit; its attempts become void, its children and its handler are cancelled by notice.
 
 use std::sync::Arc;
 
@@ -11,13 +11,14 @@ use crate::model::unit::{ItemsEnd, StepRun};
 use crate::recovery::failing_run;
 use crate::refusal::Refusal;
 
-/// Somebody cancels the run.
+/// Cancels the run and its attempts, and notifies its children and its handler. A run that is cancelled already stays
+/// as it is.
 pub(crate) fn cancel(draft: &mut Draft<'_, '_>, reason: Option<Arc<str>>) -> Result<Answer, Refusal> {
-    let run = draft.existing_run()?;
+    let run = draft.require_run()?;
     if run.state() == RunState::Cancelled {
         return Ok(Answer::Already);
     }
-    draft.open_run()?;
+    draft.require_open_run()?;
     for (child, serves) in failing_run::active_children(draft) {
         draft.notify(child, NoticeBody::CancelChild { serves });
     }
@@ -43,9 +44,10 @@ pub(crate) fn cancel(draft: &mut Draft<'_, '_>, reason: Option<Arc<str>>) -> Res
     Ok(Answer::Done)
 }
 
-/// The parent no longer needs what was done for this attempt.
+/// Cancels a run on behalf of its parent, unless the run already works for another attempt of it: then the notice is
+/// stale.
 pub(crate) fn cancel_child(draft: &mut Draft<'_, '_>, serves: ParentAttempt) -> Result<Answer, Refusal> {
-    let run = draft.existing_run()?;
+    let run = draft.require_run()?;
     if run.is_final() || run.origin.serves() != Some(serves) {
         return Ok(Answer::Already);
     }

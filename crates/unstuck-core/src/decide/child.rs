@@ -1,4 +1,4 @@
-//! What children tell their parents, and what that does to the parent's step.
+//! Notices from children to their parents, and what they do to the parent's step.
 
 use crate::command::{ChildEnd, ChildRef, Notice, NoticeBody, StartChild};
 use crate::decide::{Answer, Draft};
@@ -14,7 +14,7 @@ use crate::recovery::failing_run;
 use crate::recovery::ladder::{self, AttemptError};
 use crate::refusal::Refusal;
 
-/// A child that cannot be started has failed: what its parent is told.
+/// Builds the notice that tells a parent that its child could not be started: the child counts as failed.
 pub fn notice_of_refused_child(to: RunId, child: &StartChild, cause: &str) -> Option<Notice> {
     let error = Error::found_by(CHILD_ACTION, cause);
     let how = ChildEnd::Failed(Box::new(RunError::of_run(error)));
@@ -23,8 +23,8 @@ pub fn notice_of_refused_child(to: RunId, child: &StartChild, cause: &str) -> Op
     Some(Notice { to: parent.into(), body: NoticeBody::ChildEnded { child, how } })
 }
 
-/// What a parent is told when its child's state has changed.
-pub(crate) fn notice_to_parent(run: &Run, state: RunState) -> NoticeBody {
+/// Builds the notice that tells a parent the new state of its child, or how the child ended.
+pub(crate) fn build_parent_notice(run: &Run, state: RunState) -> NoticeBody {
     let child = ChildRef { run: run.id, origin: run.origin.clone() };
     match &run.phase {
         Phase::Ended(ended) => {
@@ -39,16 +39,16 @@ pub(crate) fn notice_to_parent(run: &Run, state: RunState) -> NoticeBody {
     }
 }
 
-/// A child tells what it is doing.
-pub(crate) fn child_changed(
+/// Records the state that a child or handler reports, if the run still waits for it and the state is new.
+pub(crate) fn record_child_state(
     draft: &mut Draft<'_, '_>,
     child: &ChildRef,
     state: RunState,
 ) -> Result<Answer, Refusal> {
-    if draft.existing_run()?.is_final() {
+    if draft.require_run()?.is_final() {
         return Ok(Answer::Already);
     }
-    match position_of(draft, child) {
+    match find_child_position(draft, child) {
         Some(ChildPosition::Handler(known)) if known != state => draft.emit(Fact::HandlerChanged { state }),
         Some(ChildPosition::Unit { unit, state: known, .. }) if known != state => {
             draft.emit_unit(unit, UnitFact::ChildChanged { state });
@@ -58,31 +58,34 @@ pub(crate) fn child_changed(
     Ok(Answer::Done)
 }
 
-/// A child has ended.
-pub(crate) fn child_ended(
+/// Ends the step of a child that has ended, or ends a failing run whose handler has ended. A child that the run no
+/// longer waits for is ignored.
+pub(crate) fn handle_child_end(
     draft: &mut Draft<'_, '_>,
     child: &ChildRef,
     how: ChildEnd,
 ) -> Result<Answer, Refusal> {
-    if draft.existing_run()?.is_final() {
+    if draft.require_run()?.is_final() {
         return Ok(Answer::Already);
     }
-    match position_of(draft, child) {
+    match find_child_position(draft, child) {
         None => return Ok(Answer::Already),
         Some(ChildPosition::Handler(_)) => {
             let handler_error = match how {
                 ChildEnd::Completed(_) => None,
                 ChildEnd::Failed(error) => Some(error),
-                ChildEnd::Cancelled => Some(Box::new(cancelled_error("the handler was cancelled"))),
+                ChildEnd::Cancelled => Some(Box::new(child_error("the handler was cancelled"))),
             };
             draft.emit(Fact::RunFailed { handler_error });
         }
-        Some(ChildPosition::Unit { unit, attempt, .. }) => end_step_of_child(draft, unit, attempt, how),
+        Some(ChildPosition::Unit { unit, attempt, .. }) => end_child_step(draft, unit, attempt, how),
     }
     Ok(Answer::Done)
 }
 
-fn end_step_of_child(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, how: ChildEnd) {
+/// Ends the attempt of a `flow` step as its child ended. An error of the child goes through the recovery ladder of the
+/// step: a fatal or cancelled child is *failed*, any other failure *stalled*.
+fn end_child_step(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, how: ChildEnd) {
     let (outcome, verdict) = match how {
         ChildEnd::Completed(output) => (Outcome::Completed(output), None),
         ChildEnd::Failed(failed) if failed.fatal => {
@@ -90,7 +93,7 @@ fn end_step_of_child(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, how
         }
         ChildEnd::Failed(failed) => (Outcome::Stalled(Box::new(failed.error)), Some(AttemptError::Stalled)),
         ChildEnd::Cancelled => {
-            let error = cancelled_error("the child run was cancelled").error;
+            let error = child_error("the child run was cancelled").error;
             (Outcome::Failed(Box::new(error)), Some(AttemptError::Failed))
         }
     };
@@ -102,18 +105,19 @@ fn end_step_of_child(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, how
     }
 }
 
-fn cancelled_error(cause: &str) -> RunError {
+/// Builds a run error under the engine-made action for children.
+fn child_error(cause: &str) -> RunError {
     RunError::of_run(Error::found_by(CHILD_ACTION, cause))
 }
 
-/// Where a run keeps a child.
+/// Where a run refers to a child: as its handler, or as the live attempt of a `flow` step.
 enum ChildPosition {
     Handler(RunState),
     Unit { unit: UnitRef, attempt: u32, state: RunState },
 }
 
-/// Where this run keeps the child, if it still waits for this generation of it.
-fn position_of(draft: &Draft<'_, '_>, child: &ChildRef) -> Option<ChildPosition> {
+/// Finds where this run refers to the child, if it still waits for the generation and attempt that the child names.
+fn find_child_position(draft: &Draft<'_, '_>, child: &ChildRef) -> Option<ChildPosition> {
     let run = draft.run();
     match &child.origin {
         Origin::Root => None,

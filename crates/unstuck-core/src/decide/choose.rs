@@ -10,15 +10,16 @@ use crate::model::unit::{QueuePlace, UnitRef, UnitState};
 use crate::recovery::ladder;
 use crate::refusal::Refusal;
 
-/// `retry`: one more attempt in the same round. `none`: it stays failed.
+/// Applies an operator's choice to a held step: `retry` gives one more attempt in the same round, `none` leaves it
+/// failed and climbs the later rungs of the ladder.
 pub(crate) fn choose(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
     choice: Choice,
     bulk: Option<BulkRef>,
 ) -> Result<Answer, Refusal> {
-    draft.open_run()?;
-    let state = draft.existing_unit(unit)?;
+    draft.require_open_run()?;
+    let state = draft.require_unit(unit)?;
     if !matches!(state.state, UnitState::Held { .. }) {
         return Err(Refusal::WrongState {
             unit: draft.name(unit),
@@ -27,7 +28,7 @@ pub(crate) fn choose(
             hint: "only a held step has a choice; resume a step in error instead",
         });
     }
-    // Nothing is to come of what is given up.
+    // A bulk action waits for a result only where there is another attempt.
     let bulk = bulk.filter(|_| choice == Choice::Retry);
     draft.emit_unit(unit, UnitFact::Chosen { choice, bulk });
     match choice {

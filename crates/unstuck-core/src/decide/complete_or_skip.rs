@@ -1,4 +1,4 @@
-//! Steps that an operator ends: done by hand, or not needed.
+//! Ends a step on behalf of an operator: completed by hand with an output, or skipped.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::json::Json;
 use crate::model::unit::{SkippedBy, UnitRef, UnitState};
 use crate::refusal::Refusal;
 
-/// The step counts as completed, with this output.
+/// Completes a step by hand with the given output, and advances what depends on it.
 pub(crate) fn complete(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
     output: Json,
     reason: Option<Arc<str>>,
 ) -> Result<Answer, Refusal> {
-    draft.open_run()?;
-    if matches!(draft.existing_unit(unit)?.state, UnitState::Completed { by_hand: true, .. }) {
+    draft.require_open_run()?;
+    if matches!(draft.require_unit(unit)?.state, UnitState::Completed { by_hand: true, .. }) {
         return Ok(Answer::Already);
     }
     check_nobody_works_on(draft, unit)?;
@@ -31,14 +31,14 @@ pub(crate) fn complete(
     Ok(Answer::Done)
 }
 
-/// The step is not needed: its output is null, and what needs it goes on.
+/// Skips a step: its output is null, and steps that depend on it continue.
 pub(crate) fn skip(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
     reason: Option<Arc<str>>,
 ) -> Result<Answer, Refusal> {
-    draft.open_run()?;
-    if matches!(draft.existing_unit(unit)?.state, UnitState::Skipped { .. }) {
+    draft.require_open_run()?;
+    if matches!(draft.require_unit(unit)?.state, UnitState::Skipped { .. }) {
         return Ok(Answer::Already);
     }
     check_nobody_works_on(draft, unit)?;
@@ -47,9 +47,9 @@ pub(crate) fn skip(
     Ok(Answer::Done)
 }
 
-/// A step that nobody works on now, and that was reached: only such a one can be ended from outside.
+/// Refuses a step that has an active attempt, has not been reached or has ended: an operator can end all others.
 fn check_nobody_works_on(draft: &Draft<'_, '_>, unit: UnitRef) -> Result<(), Refusal> {
-    let state = &draft.existing_unit(unit)?.state;
+    let state = &draft.require_unit(unit)?.state;
     let hint = match state {
         UnitState::Error { .. } | UnitState::Held { .. } | UnitState::Waiting(_) | UnitState::Ready(_) => {
             return Ok(());

@@ -1,6 +1,6 @@
-//! A decision in the making: facts are applied as they are found, so that each next one sees the last.
+//! A decision in progress: each fact is applied as soon as it is emitted, so that the next one sees its effect.
 
-use crate::decide::child::notice_to_parent;
+use crate::decide::child::build_parent_notice;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::bulk;
 use crate::command::{Notice, NoticeBody};
 use crate::decide::{Answer, Context, Decision, Effect, Touched};
-use crate::errors::errors_of;
+use crate::errors::collect_error_records;
 use crate::event::{Actor, Event, Fact, UnitFact};
 use crate::evolve;
 use crate::id::{PayloadId, RunId};
@@ -21,13 +21,13 @@ use crate::model::unit::{Unit, UnitRef};
 use crate::refusal::Refusal;
 use crate::time::Time;
 
-/// A decision in the making.
+/// A decision in progress: the run, the facts that were emitted, and the decision they lead to.
 pub(crate) struct Draft<'d, 'c> {
     run: DraftRun<'d>,
     pub(crate) context: &'d mut Context<'c>,
     facts: Vec<Fact>,
     pub(crate) decision: Decision,
-    /// Steps that are worth a look, and whether somebody is looking.
+    /// Steps that may be able to advance, and whether [`advance_steps`](crate::graph) is working through them.
     pub(crate) work: Vec<StepIndex>,
     pub(crate) is_advancing: bool,
 }
@@ -68,20 +68,20 @@ impl<'d, 'c> Draft<'d, 'c> {
         }
     }
 
-    /// The run, which must exist.
-    pub(crate) fn existing_run(&self) -> Result<&Run, Refusal> {
+    /// Returns the run, or refuses if there is none.
+    pub(crate) fn require_run(&self) -> Result<&Run, Refusal> {
         self.run.get().ok_or(Refusal::UnknownRun(self.context.run))
     }
 
-    /// The run, which must exist and not be final.
-    pub(crate) fn open_run(&self) -> Result<&Run, Refusal> {
-        let run = self.existing_run()?;
+    /// Returns the run, or refuses if there is none or it is final.
+    pub(crate) fn require_open_run(&self) -> Result<&Run, Refusal> {
+        let run = self.require_run()?;
         if run.is_final() { Err(Refusal::Final(run.state())) } else { Ok(run) }
     }
 
-    /// The unit, which must exist.
-    pub(crate) fn existing_unit(&self, unit: UnitRef) -> Result<&Unit, Refusal> {
-        self.existing_run()?.unit(unit).ok_or_else(|| Refusal::UnknownUnit(self.name(unit)))
+    /// Returns the unit, or refuses if the run has no such unit.
+    pub(crate) fn require_unit(&self, unit: UnitRef) -> Result<&Unit, Refusal> {
+        self.require_run()?.unit(unit).ok_or_else(|| Refusal::UnknownUnit(self.name(unit)))
     }
 
     /// The run, if there is one.
@@ -89,7 +89,7 @@ impl<'d, 'c> Draft<'d, 'c> {
         self.run.get()
     }
 
-    /// The run; only after [`Draft::existing`] or a start.
+    /// Returns the run. Panics without one: call it only after [`Draft::require_run`] or a start.
     pub(crate) fn run(&self) -> &Run {
         self.run.get().expect("the run was checked to exist")
     }
@@ -106,12 +106,12 @@ impl<'d, 'c> Draft<'d, 'c> {
         self.context.flow.step(unit.step)
     }
 
-    /// The unit, which the caller knows to exist.
+    /// Returns a unit that the caller knows to exist.
     pub(crate) fn unit(&self, unit: UnitRef) -> &Unit {
         self.run().unit(unit).expect("the unit was checked to exist")
     }
 
-    /// How people write this unit: `step` or `step[2]`.
+    /// Returns the name of a unit as people write it: `step` or `step[2]`.
     pub(crate) fn name(&self, unit: UnitRef) -> String {
         unit_name(self.flow(), unit)
     }
@@ -120,6 +120,8 @@ impl<'d, 'c> Draft<'d, 'c> {
         AttemptId { run: self.run().id, generation: self.run().generation, unit, attempt }
     }
 
+    /// Adds a fact to the event and applies it to the run. Collects the results that bulk actions wait for, and marks
+    /// which wakeups may have changed.
     pub(crate) fn emit(&mut self, fact: Fact) {
         if let Some(run) = self.run_if_any() {
             let of_unit = if let Fact::Unit { unit, fact } = &fact {
@@ -136,7 +138,7 @@ impl<'d, 'c> Draft<'d, 'c> {
             }
             (subject, fact) => {
                 if let Some(run) = subject.get_mut() {
-                    evolve::apply(run, fact, self.context.now);
+                    evolve::apply_fact(run, fact, self.context.now);
                 }
             }
         }
@@ -168,8 +170,8 @@ impl<'d, 'c> Draft<'d, 'c> {
         self.emit(Fact::unit(unit, fact));
     }
 
-    /// Takes in what the clock was set by since the run was last looked at. A final generation never changes. Gives by
-    /// how much.
+    /// Applies the clock corrections since the run was last changed, and returns the shift in milliseconds. A final run
+    /// stays as it is.
     pub(crate) fn correct_clock(&mut self) -> i64 {
         let clock = self.context.clock;
         let by =
@@ -180,13 +182,14 @@ impl<'d, 'c> Draft<'d, 'c> {
         by
     }
 
-    /// Takes that back: the command is refused, and the run is as it was.
+    /// Reverts [`Draft::correct_clock`] by `by` for a command that was refused, which must leave the run unchanged.
     pub(crate) fn undo_clock_correction(&mut self, by: i64) {
         if let Some(run) = self.run.get_mut().filter(|_| by != 0) {
-            evolve::apply(run, &Fact::ClockCorrected { by: by.saturating_neg() }, self.context.now);
+            evolve::apply_fact(run, &Fact::ClockCorrected { by: by.saturating_neg() }, self.context.now);
         }
     }
 
+    /// Marks the wakeups of a unit as changed.
     fn touch(&mut self, unit: UnitRef) {
         let Touched { all, units } = &mut self.decision.touched;
         if !*all && !units.contains(&unit) {
@@ -198,12 +201,13 @@ impl<'d, 'c> Draft<'d, 'c> {
         self.decision.notices.push(Notice { to: to.into(), body });
     }
 
+    /// Adds the effect that tells a worker, after the commit, that the attempt is no longer its own.
     pub(crate) fn interrupt(&mut self, unit: UnitRef, attempt: u32, worker: &Worker, why: impl Into<String>) {
         let attempt = self.attempt_id(unit, attempt);
         self.decision.effects.push(Effect::Interrupt { attempt, worker: worker.clone(), why: why.into() });
     }
 
-    /// Keeps a payload: with the event if it is small, else apart.
+    /// Returns where a payload is kept: inline with the event if it is small, else stored under a new id.
     pub(crate) fn store_payload(&mut self, json: Json) -> Payload {
         if json.text().len() <= INLINE_BYTES {
             return Payload::Inline(json);
@@ -213,7 +217,7 @@ impl<'d, 'c> Draft<'d, 'c> {
         Payload::Stored(id)
     }
 
-    /// The text of a payload that was asked for, or that this decision has made.
+    /// Returns the text of a payload: inline, made by this decision, or loaded beforehand.
     pub(crate) fn payload_json(&self, payload: &Payload) -> Result<Json, String> {
         match payload {
             Payload::Inline(json) => Ok(json.clone()),
@@ -225,14 +229,14 @@ impl<'d, 'c> Draft<'d, 'c> {
         }
     }
 
-    /// The values that an expression reads.
+    /// Builds the scope for an expression, with only the values that it reads.
     pub(crate) fn scope(&self, reads: &Reads, item: Option<(Value, u32)>) -> Result<Scope, String> {
         let mut scope = Scope { item, now: self.now(), ..Scope::default() };
         if reads.input {
             scope.input = self.payload_json(&self.run().input)?.value();
         }
         if reads.run {
-            scope.run = self.run_value();
+            scope.run = self.run_as_value();
         }
         for step in &reads.steps {
             let output = match self.run().step(*step).output() {
@@ -244,7 +248,8 @@ impl<'d, 'c> Draft<'d, 'c> {
         Ok(scope)
     }
 
-    fn run_value(&self) -> Value {
+    /// Returns what expressions see as `run`.
+    fn run_as_value(&self) -> Value {
         let run = self.run();
         json!({
             "id": run.id.to_string(),
@@ -256,7 +261,8 @@ impl<'d, 'c> Draft<'d, 'c> {
         })
     }
 
-    /// Ends the decision: its event, what a parent must be told, and the run if it is new.
+    /// Completes the decision: numbers its event, collects error records, and notifies the parent if the state has
+    /// changed since `before`. Returns the run too if it is new.
     pub(crate) fn finish(
         mut self,
         answer: Answer,
@@ -271,18 +277,18 @@ impl<'d, 'c> Draft<'d, 'c> {
             let at = now.max(run.updated_at);
             evolve::finish_event(run, seq, at);
             let clock = (at != now).then_some(now);
-            // Whoever asked for something that changes nothing has not set the clock.
+            // An event that only corrects the clock is the engine's, whoever sent the command.
             let is_clock = |fact: &Fact| matches!(fact, Fact::ClockCorrected { .. });
             let by = if self.facts.iter().all(is_clock) { Actor::Engine } else { by };
             let event = Event { seq, generation: run.generation, at, clock, by, facts: self.facts };
-            self.decision.errors = errors_of(&event, run, self.context.flow);
+            self.decision.errors = collect_error_records(&event, run, self.context.flow);
             self.decision.event = Some(event);
             let after = run.state();
-            // The parent takes a new child to be running until it hears otherwise.
+            // A parent assumes that a new child is running until a notice says otherwise.
             if before.unwrap_or((1, RunState::Running)) != (run.generation, after)
                 && let Some(parent) = run.origin.parent()
             {
-                let body = notice_to_parent(run, after);
+                let body = build_parent_notice(run, after);
                 self.decision.notices.push(Notice { to: parent.into(), body });
             }
         }
@@ -294,7 +300,7 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 }
 
-/// How people write a unit: `step` or `step[2]`; `#9` where the flow has no such step.
+/// Returns the name of a unit as people write it: `step` or `step[2]`; `#9` where the flow has no such step.
 pub fn unit_name(flow: &Flow, unit: UnitRef) -> String {
     let step = flow.steps.get(usize::from(unit.step.0));
     let id: Arc<str> = step.map_or_else(|| format!("#{}", unit.step.0).into(), |step| step.id.clone());

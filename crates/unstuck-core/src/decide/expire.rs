@@ -1,6 +1,7 @@
-//! What time brings: limits of attempts, timers, retries that come due, the deadline of the run, lost workers.
+//! Expires what has come due: limits of attempts, timers, retries, the deadline of the run; and ends attempts of lost
+//! workers.
 
-use crate::begin_attempt::{begin_attempt, end_by_engine};
+use crate::begin_attempt::{begin_attempt, end_attempt_by_engine};
 use crate::decide::{Answer, Draft, LeaseMove, Withheld};
 use crate::downtime::limit_reached_at;
 use crate::event::UnitFact;
@@ -16,13 +17,14 @@ use crate::refusal::Refusal;
 use crate::time::{Millis, Time};
 use crate::wakeup::{first_limit, queue_timeout_at};
 
-/// A timer has come due: whatever is due by now is done, and nothing else.
+/// Performs whatever is due for a unit, or for the run itself (`None`), at this time. A timer may fire too early or
+/// twice: the state decides what is due. `heard` is the last heartbeat that was not recorded as an event.
 pub(crate) fn fire_due(
     draft: &mut Draft<'_, '_>,
     unit: Option<UnitRef>,
     heard: Option<Time>,
 ) -> Result<Answer, Refusal> {
-    let run = draft.existing_run()?;
+    let run = draft.require_run()?;
     if run.is_final() {
         return Ok(Answer::Already);
     }
@@ -41,19 +43,19 @@ pub(crate) fn fire_due(
         }
         UnitState::Waiting(waiting) => {
             let waiting = waiting.clone();
-            Ok(end_wait(draft, unit, &waiting))
+            Ok(end_due_wait(draft, unit, &waiting))
         }
         UnitState::Error { resume: Some(resume), .. } => {
             let resume = resume.clone();
             if !policy_resume::can_resume_now(draft, &resume) {
                 return Ok(Answer::Already);
             }
-            // Resumed where nobody executes it, it would be in error no more, and nothing would come of it.
+            // A resume here would end the error without an engine that executes the next attempt.
             if !draft.context.homes.executes(draft.run()) {
                 draft.decision.withheld = Some(Withheld::ForHome);
                 return Ok(Answer::Already);
             }
-            if policy_resume::must_wait(draft, &resume) {
+            if policy_resume::must_withhold_resume(draft, &resume) {
                 draft.decision.withheld = Some(Withheld::ForTurn);
                 return Ok(Answer::Already);
             }
@@ -71,13 +73,14 @@ pub(crate) fn fire_due(
     }
 }
 
-/// The worker of this attempt is gone, with other attempts or alone.
+/// Ends an attempt as stuck because its worker is gone. `with_others`: the worker had several attempts, so that this
+/// one is not blamed the first time.
 pub(crate) fn lose_worker(
     draft: &mut Draft<'_, '_>,
     id: AttemptId,
     with_others: bool,
 ) -> Result<Answer, Refusal> {
-    let run = draft.existing_run()?;
+    let run = draft.require_run()?;
     let state = run.unit(id.unit).map(|unit| (&unit.state, unit.round));
     let Some((UnitState::Active(live), round)) = state else { return Ok(Answer::Already) };
     if run.generation != id.generation || live.attempt != id.attempt {
@@ -88,6 +91,7 @@ pub(crate) fn lose_worker(
     Ok(Answer::Done)
 }
 
+/// Fails a run that has missed its deadline. One that is failing already stops waiting for its active attempts.
 fn expire_deadline(draft: &mut Draft<'_, '_>) -> Answer {
     let run = draft.run();
     let over = run.deadline.is_some_and(|deadline| deadline <= draft.now());
@@ -99,6 +103,8 @@ fn expire_deadline(draft: &mut Draft<'_, '_>) -> Answer {
     Answer::Done
 }
 
+/// Ends a live attempt that has reached its first limit as stuck. Extends the limit instead if downtime used it up, and
+/// only moves the lease if a heartbeat has come meanwhile.
 fn expire_limit(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt, heard: Option<Time>) -> Answer {
     let Some((due, which)) = first_limit(draft.step(unit), live, heard) else { return Answer::Already };
     if due > draft.now() {
@@ -119,7 +125,7 @@ fn expire_limit(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt, he
     Answer::Done
 }
 
-/// Moves a limit on by the time in which the engine could not take answers; false if there is nothing left to move.
+/// Extends a limit by the downtime since it began. Returns false if it has been reached all the same.
 fn extend_for_downtime(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
@@ -137,6 +143,7 @@ fn extend_for_downtime(
     true
 }
 
+/// Returns the last heartbeat of an attempt: the recorded one, or a later one that moved its lease without an event.
 fn last_heard(live: &LiveAttempt, moved: Option<Time>) -> Time {
     let recorded = match &live.doing {
         AttemptPhase::Dequeued { at, .. } => *at,
@@ -146,7 +153,7 @@ fn last_heard(live: &LiveAttempt, moved: Option<Time>) -> Time {
     moved.map_or(recorded, |moved| moved.max(recorded))
 }
 
-/// Nobody took it in time: *stalled*, nobody blamed.
+/// Ends a queued attempt that no worker took in time as *stalled*, for lack of capacity.
 fn expire_queue_timeout(draft: &mut Draft<'_, '_>, unit: UnitRef, queued: &QueuedAttempt) -> Answer {
     let step = draft.step(unit);
     let (Some(limit), Some(due)) = (step.limits.queue_timeout, queue_timeout_at(step, queued)) else {
@@ -161,13 +168,14 @@ fn expire_queue_timeout(draft: &mut Draft<'_, '_>, unit: UnitRef, queued: &Queue
     let cause = format!("no worker took it within {limit} (queueTimeout)");
     let error = Error::found_with(TIMEOUT_ACTION, Reason::Capacity, cause);
     let outcome = Outcome::Stalled(Box::new(error));
-    end_by_engine(draft, unit, outcome);
+    end_attempt_by_engine(draft, unit, outcome);
     ladder::climb(draft, unit, AttemptError::Stalled);
     Answer::Done
 }
 
-/// A timer, a retry or the patience of a signal step has run out. A paused run waits.
-fn end_wait(draft: &mut Draft<'_, '_>, unit: UnitRef, waiting: &Waiting) -> Answer {
+/// Ends a wait that is due: begins the next attempt after a retry or deferral, completes a timer, or stalls a signal
+/// step that has waited too long. A paused run keeps waiting.
+fn end_due_wait(draft: &mut Draft<'_, '_>, unit: UnitRef, waiting: &Waiting) -> Answer {
     let is_due = waiting.due().is_some_and(|due| due <= draft.now());
     if !is_due || draft.run().paused.is_some() || !matches!(draft.run().phase, Phase::Going) {
         return Answer::Already;
@@ -185,7 +193,7 @@ fn end_wait(draft: &mut Draft<'_, '_>, unit: UnitRef, waiting: &Waiting) -> Answ
             let cause = format!("signal `{name}` did not arrive within {}", draft.now().since(*since));
             let error = Error::found_with(TIMEOUT_ACTION, Reason::Time, cause);
             let outcome = Outcome::Stalled(Box::new(error));
-            end_by_engine(draft, unit, outcome);
+            end_attempt_by_engine(draft, unit, outcome);
             ladder::climb(draft, unit, AttemptError::Stalled);
         }
     }

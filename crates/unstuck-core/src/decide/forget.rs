@@ -1,10 +1,10 @@
-//! Forgetting a run: whether it may be removed for good, with its history and its key.
+//! Checks whether a run may be forgotten: removed for good, with its history and its key.
 
 use crate::model::run::Run;
 use crate::refusal::Refusal;
 
-/// Whether `run` may be forgotten. Its children and handlers go with it, so it must be nobody's itself, unless
-/// what it belongs to is forgotten too.
+/// Refuses to forget a run that is not final, or that belongs to a parent which is not forgotten with it
+/// (`with_parent`). Children and handlers are forgotten with their parent.
 pub fn check_forget(run: &Run, with_parent: bool) -> Result<(), Refusal> {
     if let (Some(parent), false) = (run.origin.parent(), with_parent) {
         return Err(Refusal::BelongsTo { run: run.id, parent });

@@ -1,4 +1,4 @@
-//! Claims and what workers say: start, heartbeat, complete, fail, defer, release, log.
+//! Claims and reports of workers: start, heartbeat, complete, fail, defer, release, log.
 
 use std::cmp::Ordering;
 
@@ -19,9 +19,14 @@ use crate::refusal::{Refusal, Void};
 use crate::time::Millis;
 use crate::wakeup::{first_limit, lease_duration};
 
-/// A worker takes the queued attempt of a unit.
-pub(crate) fn claim(draft: &mut Draft<'_, '_>, unit: UnitRef, worker: Worker) -> Result<Answer, Refusal> {
-    let run = draft.existing_run()?;
+/// Gives the queued attempt of a unit to the worker that claims it. Refuses if it is no longer queued or the run may
+/// not dispatch now.
+pub(crate) fn claim_attempt(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    worker: Worker,
+) -> Result<Answer, Refusal> {
+    let run = draft.require_run()?;
     let state = run.unit(unit).ok_or_else(|| Refusal::UnknownUnit(draft.name(unit)))?;
     if !matches!(state.state, UnitState::Ready(_)) {
         let is = state.state.word();
@@ -36,28 +41,36 @@ pub(crate) fn claim(draft: &mut Draft<'_, '_>, unit: UnitRef, worker: Worker) ->
     Ok(Answer::Done)
 }
 
-/// Decides what a worker reports about its attempt. What is said of an attempt that is not its own any more is refused, unless it
-/// was said and taken before.
-pub(crate) fn report(draft: &mut Draft<'_, '_>, id: AttemptId, says: Report) -> Result<Answer, Refusal> {
-    let run = draft.existing_run()?;
+/// Applies a worker's report to its live attempt. A report about an attempt that is no longer live is refused, unless
+/// it repeats the report that ended it: a worker that got no answer may safely report again.
+pub(crate) fn apply_report(
+    draft: &mut Draft<'_, '_>,
+    id: AttemptId,
+    says: Report,
+) -> Result<Answer, Refusal> {
+    let run = draft.require_run()?;
     if let Report::Log(log) = says {
         return store_log(draft, id, *log);
     }
     let Some(live) = live_attempt(run, id) else {
-        return if is_repeat(run, id, &says) { Ok(Answer::Already) } else { Err(void_token(draft, id)) };
+        return if is_repeat(run, id, &says) {
+            Ok(Answer::Already)
+        } else {
+            Err(refuse_void_token(draft, id))
+        };
     };
     let (unit, attempt) = (id.unit, id.attempt);
     match says {
-        Report::Start => Ok(start(draft, unit, &live)),
+        Report::Start => Ok(start_attempt(draft, unit, &live)),
         Report::Heartbeat { progress } => {
             let bytes = progress.as_ref().map_or(0, |progress| progress.text().len());
             if bytes > MAX_PAYLOAD_BYTES {
                 return Err(Refusal::TooLarge { what: "the progress", bytes, max: MAX_PAYLOAD_BYTES });
             }
-            Ok(heartbeat(draft, unit, &live, progress))
+            Ok(record_heartbeat(draft, unit, &live, progress))
         }
         Report::Complete { output } => {
-            complete(draft, unit, attempt, output);
+            complete_attempt(draft, unit, attempt, output);
             Ok(Answer::Done)
         }
         Report::Fail { error, fatal } => {
@@ -75,14 +88,14 @@ pub(crate) fn report(draft: &mut Draft<'_, '_>, id: AttemptId, says: Report) -> 
             Ok(Answer::Done)
         }
         Report::Release => {
-            release(draft, unit, attempt);
+            release_attempt(draft, unit, attempt);
             Ok(Answer::Done)
         }
         Report::Log(log) => store_log(draft, id, *log),
     }
 }
 
-/// The attempt under way, if it is this one and a worker's.
+/// Returns the live attempt with this id, if a worker (not a child run) executes it.
 fn live_attempt(run: &Run, id: AttemptId) -> Option<LiveAttempt> {
     if run.generation != id.generation || run.is_final() {
         return None;
@@ -92,7 +105,7 @@ fn live_attempt(run: &Run, id: AttemptId) -> Option<LiveAttempt> {
     (live.attempt == id.attempt && is_workers).then(|| live.clone())
 }
 
-/// Whether an answer says again what it has said before: then it is safe to say so.
+/// Returns whether a report repeats how the attempt has already ended.
 fn is_repeat(run: &Run, id: AttemptId, says: &Report) -> bool {
     if run.generation != id.generation {
         return false;
@@ -123,8 +136,8 @@ fn is_repeat(run: &Run, id: AttemptId, says: &Report) -> bool {
     }
 }
 
-/// What an attempt printed is kept apart from its run, whether the attempt is under way or not: that of one that was found
-/// stuck is worth the most. That lines of its report were ignored is an event, so that somebody sees it.
+/// Stores the log of an attempt apart from its run, whether the attempt is live or not: the log of a stuck attempt is
+/// the most useful one. Only ignored report lines become an event, so that people see them.
 fn store_log(draft: &mut Draft<'_, '_>, id: AttemptId, log: AttemptLog) -> Result<Answer, Refusal> {
     let run = draft.run();
     let is_known = match run.generation.cmp(&id.generation) {
@@ -135,7 +148,7 @@ fn store_log(draft: &mut Draft<'_, '_>, id: AttemptId, log: AttemptLog) -> Resul
         Ordering::Greater => true,
     };
     if !is_known {
-        return Err(void_token(draft, id));
+        return Err(refuse_void_token(draft, id));
     }
     if log.size() > MAX_LOG_BYTES {
         return Err(Refusal::TooLarge { what: "the log", bytes: log.size(), max: MAX_LOG_BYTES });
@@ -148,7 +161,8 @@ fn store_log(draft: &mut Draft<'_, '_>, id: AttemptId, log: AttemptLog) -> Resul
     Ok(Answer::Done)
 }
 
-fn start(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt) -> Answer {
+/// Records that the worker has begun a dequeued attempt.
+fn start_attempt(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt) -> Answer {
     match &live.doing {
         AttemptPhase::Dequeued { worker, .. } => {
             draft.emit_unit(unit, UnitFact::Started { worker: worker.clone() });
@@ -158,16 +172,22 @@ fn start(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt) -> Answer
     }
 }
 
-fn heartbeat(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt, progress: Option<Json>) -> Answer {
-    start(draft, unit, live);
+/// Extends the lease of an attempt. A heartbeat without progress is not an event: it only moves the lease in the store.
+fn record_heartbeat(
+    draft: &mut Draft<'_, '_>,
+    unit: UnitRef,
+    live: &LiveAttempt,
+    progress: Option<Json>,
+) -> Answer {
+    start_attempt(draft, unit, live);
     if let Some(progress) = progress {
         let value = draft.store_payload(progress);
         draft.emit_unit(unit, UnitFact::Progress { value });
     } else if let AttemptPhase::Working { worker, heard: recorded, .. } = &live.doing {
         let heard = draft.now();
         let limit = lease_duration(&draft.step(unit).limits, worker);
-        // The first one after a downtime is an event: the limit may have been moved on in this very batch, which ends
-        // every lease that was moved before.
+        // The first heartbeat after a downtime is an event: the limit may have been extended in this very batch, which
+        // discards lease moves made before it.
         if let Some(limit) = limit.filter(|limit| live.spared.is_some_and(|until| until > *recorded + *limit))
         {
             let until = heard + limit;
@@ -180,7 +200,8 @@ fn heartbeat(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt, progr
     Answer::Done
 }
 
-fn complete(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, output: Json) {
+/// Completes an attempt with its output and advances the run. An output above the size limit fails the attempt.
+fn complete_attempt(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, output: Json) {
     let bytes = output.text().len();
     if bytes > MAX_PAYLOAD_BYTES {
         let cause = format!(
@@ -200,12 +221,12 @@ fn complete(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32, output: Json
     }
 }
 
-/// Back to the front, with no budget used.
-fn release(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32) {
+/// Ends an attempt that its worker gave back, and queues it again at the front; it uses no budget.
+fn release_attempt(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32) {
     let outcome = Outcome::Cancelled(Cancelled::Released);
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
     if draft.run().is_failing() {
-        let how = failing_run::closing_of_rest(draft);
+        let how = failing_run::closing_for_open_units(draft);
         draft.emit_unit(unit, UnitFact::Closed { how });
         failing_run::advance_failing(draft);
         return;
@@ -214,15 +235,15 @@ fn release(draft: &mut Draft<'_, '_>, unit: UnitRef, attempt: u32) {
     begin_attempt(draft, unit, Some(ResumedBy::Release), place);
 }
 
-/// Whoever comes with a void token is told when and why it lost the attempt, and which one holds now.
-pub(crate) fn void_token(draft: &Draft<'_, '_>, id: AttemptId) -> Refusal {
+/// Builds the refusal for a void token: when and why the worker lost the attempt, and who has the current one.
+pub(crate) fn refuse_void_token(draft: &Draft<'_, '_>, id: AttemptId) -> Refusal {
     let run = draft.run();
     let unit = run.unit(id.unit);
     let name = draft.name(id.unit);
     let mut void = Void { unit: name, attempt: id.attempt, since: None, why: String::new(), holds_now: None };
     let past = unit.and_then(|unit| unit.past.iter().find(|past| past.attempt == id.attempt));
     void.why = if run.generation == id.generation {
-        past.map_or_else(|| unknown_attempt(run), |past| ended_text(&past.outcome))
+        past.map_or_else(|| explain_unknown_attempt(run), |past| describe_outcome(&past.outcome))
     } else {
         format!("it is of generation {}, and the run is now at generation {}", id.generation, run.generation)
     };
@@ -231,7 +252,7 @@ pub(crate) fn void_token(draft: &Draft<'_, '_>, id: AttemptId) -> Refusal {
     }
     void.holds_now = unit.and_then(|unit| match &unit.state {
         UnitState::Ready(queued) => Some((queued.attempt, None)),
-        UnitState::Active(live) => Some((live.attempt, worker_of(&live.doing))),
+        UnitState::Active(live) => Some((live.attempt, worker_in_phase(&live.doing))),
         UnitState::Waiting(_) => Some((unit.attempts + 1, None)),
         UnitState::Pending
         | UnitState::Held { .. }
@@ -245,7 +266,8 @@ pub(crate) fn void_token(draft: &Draft<'_, '_>, id: AttemptId) -> Refusal {
     Refusal::Void(Box::new(void))
 }
 
-fn unknown_attempt(run: &Run) -> String {
+/// Explains a token for an attempt that the run no longer remembers.
+fn explain_unknown_attempt(run: &Run) -> String {
     if run.is_final() {
         format!("the run is {}", run.state().word())
     } else {
@@ -253,7 +275,8 @@ fn unknown_attempt(run: &Run) -> String {
     }
 }
 
-fn ended_text(outcome: &Outcome) -> String {
+/// Describes how an attempt ended, for the refusal of a void token.
+fn describe_outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Stuck(stuck) => {
             format!("it was stuck: {}, last heard from at {}", stuck.limit, stuck.heard)
@@ -267,7 +290,8 @@ fn ended_text(outcome: &Outcome) -> String {
     }
 }
 
-fn worker_of(doing: &AttemptPhase) -> Option<Worker> {
+/// Returns the worker that executes an attempt in this phase; a child run has none.
+fn worker_in_phase(doing: &AttemptPhase) -> Option<Worker> {
     match doing {
         AttemptPhase::Dequeued { worker, .. } | AttemptPhase::Working { worker, .. } => Some(worker.clone()),
         AttemptPhase::Child { .. } => None,

@@ -1,8 +1,8 @@
-//! The next generation of a final run: from the point of failure, from chosen steps, or all of it.
+//! Starts the next generation of a final run: from the point of failure, from chosen steps, or all of it.
 
 use crate::command::{Changes, Rerun};
 use crate::decide::resume::check_inputs;
-use crate::decide::start::{next_deadline, stored_input};
+use crate::decide::start::{input_for_limit, next_deadline};
 use crate::decide::{Answer, Draft, cancel};
 use crate::digest::digest;
 use crate::event::{Fact, UnitFact};
@@ -15,9 +15,9 @@ use crate::refusal::Refusal;
 use crate::slot::limit_for_input;
 use crate::time::Time;
 
-/// Starts the next generation, with another input where one is given: the way out for bad data.
+/// Starts the next generation of a final run on behalf of an operator, with changed input where `changes` has some.
 pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun, changes: Changes) -> Result<Answer, Refusal> {
-    let run = draft.existing_run()?;
+    let run = draft.require_run()?;
     if run.is_final() {
         check_rerun(run, *what == Rerun::Continue)?;
     }
@@ -25,8 +25,8 @@ pub(crate) fn rerun(draft: &mut Draft<'_, '_>, what: &Rerun, changes: Changes) -
     start_next_generation(draft, RerunRequest { what, serves: None, deadline, takes_key: false }, changes)
 }
 
-/// Whether somebody may rerun a final run: from the point of failure (`continues`), or otherwise. A handler is the last thing that its
-/// run does, so nobody else would run it again.
+/// Checks that a final run may be rerun from outside: a child runs again only with its parent, and a completed run has
+/// no point of failure to continue from. A handler may be rerun, because its parent never starts it again.
 pub fn check_rerun(run: &Run, continues: bool) -> Result<(), Refusal> {
     if let Origin::Child { parent, .. } = &run.origin {
         return Err(Refusal::RerunOfChild { run: run.id, parent: *parent });
@@ -39,8 +39,8 @@ pub fn check_rerun(run: &Run, continues: bool) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A start of a key whose run is final: all of it again, with the deadline that the start gives, and with its input where
-/// that is another one. From then on the key goes with that input.
+/// Reruns all of a final run because its key was started again, with that start's deadline and its input where it
+/// differs. From then on the key belongs to the new input.
 pub(crate) fn restart(
     draft: &mut Draft<'_, '_>,
     input: Option<Json>,
@@ -51,7 +51,7 @@ pub(crate) fn restart(
     start_next_generation(draft, again, Changes { input, ..Changes::default() })
 }
 
-/// How a run is started again.
+/// The parameters of a next generation.
 #[derive(Clone, Copy)]
 struct RerunRequest<'a> {
     what: &'a Rerun,
@@ -62,13 +62,15 @@ struct RerunRequest<'a> {
     takes_key: bool,
 }
 
+/// Begins the next generation of a final run: decides which steps are kept, applies changed inputs, and advances the
+/// run.
 fn start_next_generation(
     draft: &mut Draft<'_, '_>,
     again: RerunRequest<'_>,
     changes: Changes,
 ) -> Result<Answer, Refusal> {
     let RerunRequest { what, serves, deadline, takes_key } = again;
-    let run = draft.existing_run()?;
+    let run = draft.require_run()?;
     let state = run.state();
     if !state.is_final() || state == RunState::Superseded {
         let hint = if state == RunState::Superseded { "another run replaced it" } else { "cancel it first" };
@@ -79,7 +81,7 @@ fn start_next_generation(
     let rebound = changes.step_input.as_ref().map(|_| step_to_change(draft, what)).transpose()?;
     let limit = match &changes.input {
         Some(input) => limit_for_input(draft, &input.value())?,
-        None => limit_for_input(draft, &stored_input(draft, &run.input)?)?,
+        None => limit_for_input(draft, &input_for_limit(draft, &run.input)?)?,
     };
     let (run, flow) = (draft.run(), draft.flow());
     if let Rerun::Steps(steps) = what
@@ -92,7 +94,7 @@ fn start_next_generation(
         generation: run.generation + 1,
         flow: flow.id,
         deadline,
-        // A deadline that was given again is an instant, and differs from what the flow gives but for chance.
+        // A deadline that was given with the rerun is an instant; it equals the flow's own only by chance.
         deadline_is_relative: deadline.is_some() && deadline == next_deadline(draft),
         clock: draft.context.clock,
         steps: u16::try_from(flow.steps.len()).unwrap_or(u16::MAX),
@@ -116,7 +118,7 @@ fn start_next_generation(
     Ok(Answer::Started(id))
 }
 
-/// The step that an input for one step is for: the one that is chosen, or else the one that the run failed of.
+/// Finds the step that a changed step input is for: the only chosen one, or the one that failed the run.
 fn step_to_change(draft: &Draft<'_, '_>, what: &Rerun) -> Result<StepIndex, Refusal> {
     let failed = match &draft.run().phase {
         Phase::Ended(RunEnd { how: RunOutcome::Failed { error, .. }, .. }) => error.unit,
@@ -137,9 +139,10 @@ fn step_to_change(draft: &Draft<'_, '_>, what: &Rerun) -> Result<StepIndex, Refu
     })
 }
 
-/// A parent tries its step again: this run goes on as its next generation, for that attempt.
+/// Continues this child as its next generation, for a new attempt of its parent's step. A notice about an older attempt
+/// is stale.
 pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: ParentAttempt) -> Result<Answer, Refusal> {
-    let run = draft.existing_run()?;
+    let run = draft.require_run()?;
     if run.origin.serves().is_none_or(|known| known >= serves) {
         return Ok(Answer::Already);
     }

@@ -1,4 +1,4 @@
-//! A manual resume of steps in error, or of those that wait to be tried again, with or without changes to what failed.
+//! Resumes steps by hand: steps in error, or steps that wait for a retry or deferral, with changed inputs if given.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::model::run::RunState;
 use crate::model::unit::{QueuePlace, Unit, UnitRef, UnitState, Waiting};
 use crate::refusal::Refusal;
 
-/// Starts a new round of the given step, or of every step in error; where none is, of every one that waits for a retry
-/// or a deferral.
+/// Starts a new round of the given step, or of every step in error; if none is in error, of every step that waits for a
+/// retry or a deferral.
 pub(crate) fn resume(
     draft: &mut Draft<'_, '_>,
     unit: Option<UnitRef>,
@@ -22,7 +22,7 @@ pub(crate) fn resume(
     changes: Changes,
 ) -> Result<Answer, Refusal> {
     let Changes { input, step_input, bulk } = changes;
-    // A bulk action is about errors: what has gone on since is none of its business.
+    // A bulk action selects errors: a step that has left its error since is not its target any more.
     let units = if bulk.is_some() {
         units_in_error(draft, unit, "be resumed")?
     } else {
@@ -55,12 +55,13 @@ pub(crate) fn resume(
     Ok(Answer::Done)
 }
 
-/// The given step, or every one, which must be in error or wait to be tried again.
+/// Lists the units that a resume applies to: the given one, or all in error, or else all that wait for their next
+/// attempt.
 fn units_to_resume(draft: &Draft<'_, '_>, unit: Option<UnitRef>) -> Result<Vec<UnitRef>, Refusal> {
-    draft.open_run()?;
+    draft.require_open_run()?;
     let waits = |unit: &Unit| matches!(unit.state, UnitState::Waiting(Waiting::Again { .. }));
     match unit {
-        Some(unit) if waits(draft.existing_unit(unit)?) => Ok(vec![unit]),
+        Some(unit) if waits(draft.require_unit(unit)?) => Ok(vec![unit]),
         Some(_) => units_in_error(draft, unit, "be resumed"),
         None => {
             let waiting = draft.run().units_where(waits);
@@ -71,13 +72,14 @@ fn units_to_resume(draft: &Draft<'_, '_>, unit: Option<UnitRef>) -> Result<Vec<U
     }
 }
 
-/// The given step, or every one, which must be in error.
+/// Returns the given unit, which must be in error, or all units in error; refuses if there is none. `asked` completes
+/// the sentence of the refusal.
 pub(super) fn units_in_error(
     draft: &Draft<'_, '_>,
     unit: Option<UnitRef>,
     asked: &'static str,
 ) -> Result<Vec<UnitRef>, Refusal> {
-    draft.open_run()?;
+    draft.require_open_run()?;
     let is_in_error = |unit: &Unit| matches!(unit.state, UnitState::Error { .. });
     let Some(unit) = unit else {
         let units = draft.run().units_where(is_in_error);
@@ -92,7 +94,7 @@ pub(super) fn units_in_error(
         }
         return Ok(units);
     };
-    let state = draft.existing_unit(unit)?;
+    let state = draft.require_unit(unit)?;
     if is_in_error(state) {
         return Ok(vec![unit]);
     }
@@ -104,7 +106,7 @@ pub(super) fn units_in_error(
     })
 }
 
-/// A changed input must fit, as the first one had to.
+/// Refuses changed inputs that are too large or do not fit the flow's input schema.
 pub(super) fn check_inputs(
     draft: &Draft<'_, '_>,
     input: Option<&Json>,

@@ -1,4 +1,4 @@
-//! External events: kept per name, first in first out, consumed once.
+//! Signals from outside: kept per name, first in first out, each consumed once.
 
 use crate::event::UnitFact;
 use crate::json::Payload;
@@ -14,9 +14,9 @@ use crate::model::flow::Kind;
 use crate::model::run::{KEPT_SIGNAL_NAMES, KEPT_SIGNALS};
 use crate::refusal::Refusal;
 
-/// A signal has come.
+/// Keeps a signal for the run and delivers it if a step waits for it. Refuses it if too many are kept.
 pub(crate) fn signal(draft: &mut Draft<'_, '_>, name: &Arc<str>, payload: Json) -> Result<Answer, Refusal> {
-    draft.open_run()?;
+    draft.require_open_run()?;
     Refusal::unless_named("the name of the signal", name, MAX_NAME_BYTES)?;
     let bytes = payload.text().len();
     if bytes > MAX_PAYLOAD_BYTES {
@@ -34,7 +34,8 @@ pub(crate) fn signal(draft: &mut Draft<'_, '_>, name: &Arc<str>, payload: Json) 
     Ok(Answer::Done)
 }
 
-/// Whether nothing waits for this name, and enough others are kept that nothing may ever wait for.
+/// Returns whether a signal of this name would exceed [`KEPT_SIGNAL_NAMES`]. Names that steps of the flow wait for are
+/// always accepted.
 fn is_one_name_too_many(draft: &Draft<'_, '_>, name: &Arc<str>) -> bool {
     let run = draft.run();
     let is_awaited =
@@ -42,13 +43,13 @@ fn is_one_name_too_many(draft: &Draft<'_, '_>, name: &Arc<str>) -> bool {
     run.signals.len() >= KEPT_SIGNAL_NAMES && !run.signals.contains_key(name) && !is_awaited()
 }
 
-/// Gives kept signals to the steps that wait for them, first come, first served.
+/// Completes steps that wait for a signal with the signals that are kept, oldest first.
 pub(crate) fn deliver_signals(draft: &mut Draft<'_, '_>) {
     if draft.run().signals.is_empty() || !draft.run().can_schedule() {
         return;
     }
     for unit in draft.run().units_where(|unit| kept_signal(draft.run(), unit).is_some()) {
-        // The one before it may have consumed the last.
+        // The unit before this one may have consumed the last signal.
         let Some((name, output)) = kept_signal(draft.run(), draft.unit(unit)) else { continue };
         let (name, output) = (name.clone(), output.clone());
         draft.emit(Fact::SignalTaken { name });
@@ -56,7 +57,7 @@ pub(crate) fn deliver_signals(draft: &mut Draft<'_, '_>) {
     }
 }
 
-/// The signal that has come for a unit that waits for one.
+/// Returns the name and payload of the oldest kept signal that this unit waits for.
 pub(crate) fn kept_signal<'a>(run: &'a Run, unit: &'a Unit) -> Option<(&'a Arc<str>, &'a Payload)> {
     if let UnitState::Waiting(Waiting::Signal { name, .. }) = &unit.state {
         run.signals.get(name).and_then(|kept| kept.front()).map(|payload| (name, payload))

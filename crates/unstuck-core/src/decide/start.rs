@@ -1,4 +1,4 @@
-//! Starting a run, once: its input is checked, its key is unique, its slot is asked for.
+//! Starts a run: checks its input and its key, and asks for its slot.
 
 use crate::slot::limit_for_input;
 
@@ -15,7 +15,7 @@ use crate::model::run::Run;
 use crate::refusal::Refusal;
 use crate::time::Time;
 
-/// A start from outside.
+/// Starts a run, or handles the duplicate if its key has one already.
 pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, Refusal> {
     let json = match &start.input {
         StartInput::New(json) => json.clone(),
@@ -70,7 +70,7 @@ pub(crate) fn start(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answer, R
     Ok(Answer::Started(start.run))
 }
 
-/// A start by another run.
+/// Starts a child or handler on behalf of its parent. A second notice finds the run and changes nothing.
 pub(crate) fn start_child(draft: &mut Draft<'_, '_>, child: StartChild) -> Result<Answer, Refusal> {
     if let Some(run) = draft.run_if_any() {
         return Ok(Answer::Exists(run.id));
@@ -94,12 +94,12 @@ pub(crate) fn start_child(draft: &mut Draft<'_, '_>, child: StartChild) -> Resul
     )
 }
 
-/// The key has a run: the same input returns it, another one is refused. A final one may be started again, with whatever
-/// input is given.
+/// Handles a start whose key has a run: returns that run if the input is the same, else refuses. With `RestartIfFinal`
+/// a final run is started again, whatever the input.
 fn start_duplicate(draft: &mut Draft<'_, '_>, start: &Start, input: Json) -> Result<Answer, Refusal> {
-    let run = draft.existing_run()?;
+    let run = draft.require_run()?;
     if start.on_duplicate == OnDuplicate::RestartIfFinal && run.is_final() {
-        let input = (!has_this_input(draft, run, &input)?).then_some(input);
+        let input = (!has_same_input(draft, run, &input)?).then_some(input);
         return rerun::restart(draft, input, start.deadline);
     }
     if let Some(key) = &start.key {
@@ -111,15 +111,15 @@ fn start_duplicate(draft: &mut Draft<'_, '_>, start: &Start, input: Json) -> Res
     Ok(Answer::Exists(run.id))
 }
 
-/// Whether a run was started with this input, and has it still: an operator may have changed it.
-fn has_this_input(draft: &Draft<'_, '_>, run: &Run, input: &Json) -> Result<bool, Refusal> {
+/// Returns whether a run was started with this input and still has it: an operator may have changed it since.
+fn has_same_input(draft: &Draft<'_, '_>, run: &Run, input: &Json) -> Result<bool, Refusal> {
     let Some(started_with) = &run.input_digest else { return Ok(true) };
     let now = draft.payload_json(&run.input).map_err(|problem| Refusal::BadInput(vec![problem]))?;
     let given = digest(&input.value());
     Ok(*started_with == given && digest(&now.value()) == given)
 }
 
-/// Whether a run that has a key was started with this input: another one is refused.
+/// Refuses a start whose key belongs to a run with another input.
 pub fn check_same_input(run: &Run, key: &str, input: &Json) -> Result<(), Refusal> {
     let Some(theirs) = &run.input_digest else { return Ok(()) };
     let ours = digest(&input.value());
@@ -129,7 +129,7 @@ pub fn check_same_input(run: &Run, key: &str, input: &Json) -> Result<(), Refusa
     Err(Refusal::KeyTaken { key: key.into(), run: run.id, theirs: theirs.clone(), ours })
 }
 
-/// The deadline of a first generation.
+/// Computes the deadline of the first generation.
 fn first_deadline(draft: &Draft<'_, '_>) -> Option<Time> {
     draft.flow().deadline.map(|deadline| match deadline {
         Deadline::After(span) => draft.now() + span,
@@ -142,7 +142,8 @@ pub(crate) fn has_relative_deadline(flow: &Flow) -> bool {
     matches!(flow.deadline, Some(Deadline::After(_)))
 }
 
-/// The deadline of a later generation: a relative one starts again, an absolute one must be given again.
+/// Computes the deadline of a later generation: a relative one starts again, an absolute one has passed and applies
+/// only if it is given again.
 pub(crate) fn next_deadline(draft: &Draft<'_, '_>) -> Option<Time> {
     match draft.flow().deadline {
         Some(Deadline::After(span)) => Some(draft.now() + span),
@@ -150,8 +151,9 @@ pub(crate) fn next_deadline(draft: &Draft<'_, '_>) -> Option<Time> {
     }
 }
 
-/// The input of an existing run, for its next generation.
-pub(crate) fn stored_input(draft: &Draft<'_, '_>, input: &Payload) -> Result<Value, Refusal> {
+/// Loads the input of an existing run to find its concurrency limit; null where the flow has no limit, which saves the
+/// load.
+pub(crate) fn input_for_limit(draft: &Draft<'_, '_>, input: &Payload) -> Result<Value, Refusal> {
     if draft.flow().concurrency.is_none() {
         return Ok(Value::Null);
     }

@@ -1,75 +1,79 @@
-//! What the state of a run says about time, by a clock that was set: lengths of time stay as long, instants where they are.
+//! Moves the times in a run's state when the clock was corrected: lengths of time keep their length, instants stay.
 
 use crate::model::attempt::PastAttempt;
 use crate::model::run::Run;
 use crate::model::unit::{AttemptPhase, LiveAttempt, StepRun, Unit, UnitState, Waiting};
 use crate::time::Time;
 
-/// The clock was set by so many milliseconds, forward or (negative) back.
-pub(super) fn correct_clock(run: &mut Run, by: i64) {
+/// Moves all relative times of a run by `by` milliseconds.
+pub(super) fn shift_clock(run: &mut Run, by: i64) {
     run.clock = run.clock.saturating_add(by);
     if run.deadline_is_relative {
-        shift_optional_time(&mut run.deadline, by);
+        shift_time_if_set(&mut run.deadline, by);
     }
-    each_unit(run, |unit| {
-        correct_ended(unit, by);
-        correct_unit(unit, by);
+    for_each_unit_mut(run, |unit| {
+        shift_past_attempts(unit, by);
+        shift_unit_state(unit, by);
     });
-    correct_fan_outs(run, by);
-    run.shift_recent(by);
+    shift_fan_out_attempts(run, by);
+    run.shift_recent_attempts(by);
 }
 
-/// A rerun takes in how the clock was set since its run ended: what it is told of attempts is by the clock as it is now.
-pub(super) fn correct_reran(run: &mut Run, clock: i64) {
+/// Moves the past attempts of a run to the clock of its next generation. A final run is never corrected, so that it may
+/// be behind by several corrections.
+pub(super) fn shift_clock_for_rerun(run: &mut Run, clock: i64) {
     let by = clock.saturating_sub(run.clock);
     run.clock = clock;
-    each_unit(run, |unit| correct_ended(unit, by));
-    correct_fan_outs(run, by);
-    run.shift_recent(by);
+    for_each_unit_mut(run, |unit| shift_past_attempts(unit, by));
+    shift_fan_out_attempts(run, by);
+    run.shift_recent_attempts(by);
 }
 
-/// What fan-outs have tried themselves, before their lists were known.
-fn correct_fan_outs(run: &mut Run, by: i64) {
+/// Moves the attempts that fan-outs made themselves, before their lists were known.
+fn shift_fan_out_attempts(run: &mut Run, by: i64) {
     for step in &mut run.steps {
         if let StepRun::Items(items) = step {
-            items.earlier.iter_mut().for_each(|earlier| correct_past(&mut earlier.past, by));
+            items.earlier.iter_mut().for_each(|earlier| shift_past_attempt(&mut earlier.past, by));
         }
     }
 }
 
-fn each_unit(run: &mut Run, mut correct: impl FnMut(&mut Unit)) {
+/// Calls `change` with every unit of a run.
+fn for_each_unit_mut(run: &mut Run, mut change: impl FnMut(&mut Unit)) {
     for step in &mut run.steps {
         match step {
-            StepRun::Single(unit) => correct(unit),
-            StepRun::Items(items) => items.units.values_mut().for_each(&mut correct),
+            StepRun::Single(unit) => change(unit),
+            StepRun::Items(items) => items.units.values_mut().for_each(&mut change),
         }
     }
 }
 
-fn correct_ended(unit: &mut Unit, by: i64) {
+/// Moves the times of all ended attempts of a unit, those of earlier generations included.
+fn shift_past_attempts(unit: &mut Unit, by: i64) {
     let earlier = unit.earlier.iter_mut().map(|earlier| &mut earlier.past);
-    unit.past.iter_mut().chain(earlier).for_each(|past| correct_past(past, by));
+    unit.past.iter_mut().chain(earlier).for_each(|past| shift_past_attempt(past, by));
 }
 
-fn correct_past(past: &mut PastAttempt, by: i64) {
+fn shift_past_attempt(past: &mut PastAttempt, by: i64) {
     shift_time(&mut past.queued_at, by);
     shift_time(&mut past.ended_at, by);
-    shift_optional_time(&mut past.started_at, by);
+    shift_time_if_set(&mut past.started_at, by);
 }
 
-fn correct_unit(unit: &mut Unit, by: i64) {
+/// Moves the relative times in the state of a unit; instants that the flow gave stay.
+fn shift_unit_state(unit: &mut Unit, by: i64) {
     match &mut unit.state {
         UnitState::Ready(queued) => {
             shift_time(&mut queued.since, by);
-            shift_optional_time(&mut queued.spared, by);
+            shift_time_if_set(&mut queued.spared, by);
         }
-        UnitState::Active(live) => correct_attempt(live, by),
+        UnitState::Active(live) => shift_live_attempt(live, by),
         UnitState::Waiting(waiting) => match waiting {
             Waiting::Again { due, .. } | Waiting::Timer { due, is_instant: false } => shift_time(due, by),
             Waiting::Timer { is_instant: true, .. } => {}
             Waiting::Signal { since, until, .. } => {
                 shift_time(since, by);
-                shift_optional_time(until, by);
+                shift_time_if_set(until, by);
             }
         },
         UnitState::Held { since } => shift_time(since, by),
@@ -88,9 +92,10 @@ fn correct_unit(unit: &mut Unit, by: i64) {
     }
 }
 
-fn correct_attempt(live: &mut LiveAttempt, by: i64) {
+/// Moves the times of an attempt under way.
+fn shift_live_attempt(live: &mut LiveAttempt, by: i64) {
     shift_time(&mut live.queued_at, by);
-    shift_optional_time(&mut live.spared, by);
+    shift_time_if_set(&mut live.spared, by);
     match &mut live.doing {
         AttemptPhase::Dequeued { at, .. } => shift_time(at, by),
         AttemptPhase::Working { started_at, heard, .. } => {
@@ -105,6 +110,6 @@ fn shift_time(time: &mut Time, by: i64) {
     *time = time.shifted(by);
 }
 
-fn shift_optional_time(time: &mut Option<Time>, by: i64) {
+fn shift_time_if_set(time: &mut Option<Time>, by: i64) {
     *time = time.map(|time| time.shifted(by));
 }

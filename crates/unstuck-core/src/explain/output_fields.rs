@@ -1,17 +1,17 @@
-//! What a flow reads of the output of a step.
+//! Finds which fields of a step's output the flow reads.
 
 use std::collections::BTreeSet;
 
 use crate::model::expression::{Expression, Template};
 use crate::model::flow::{Flow, Kind, Step, StepIndex, WaitFor};
 
-/// The fields of the output of a step that expressions of the flow read, as far as they are written out.
+/// Lists the fields of a step's output that expressions of the flow read by a literal path (`steps.a.output.field`).
 pub(super) fn output_fields_read(flow: &Flow, step: StepIndex) -> BTreeSet<String> {
     let id = &flow.step(step).id;
     let starts =
         [format!("steps.{id}.output."), format!("steps[\"{id}\"].output."), format!("steps['{id}'].output.")];
     let output = flow.output.as_ref().and_then(computed);
-    let expressions = flow.steps.iter().flat_map(expressions).chain(output);
+    let expressions = flow.steps.iter().flat_map(expressions_of_step).chain(output);
     let mut fields = BTreeSet::new();
     for expression in expressions.filter(|expression| expression.reads.steps.contains(&step)) {
         for start in &starts {
@@ -24,8 +24,8 @@ pub(super) fn output_fields_read(flow: &Flow, step: StepIndex) -> BTreeSet<Strin
     fields
 }
 
-/// What a step computes.
-fn expressions(step: &Step) -> Vec<&Expression> {
+/// Lists all expressions of a step.
+fn expressions_of_step(step: &Step) -> Vec<&Expression> {
     let of_kind = match &step.kind {
         Kind::Set(value) => computed(value),
         Kind::Wait(WaitFor::Computed(expression)) => Some(expression),

@@ -1,4 +1,4 @@
-//! An explanation as a page for a terminal: what to do stands last, next to the prompt.
+//! Formats an explanation as a page for a terminal; what to do comes last, next to the prompt.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use crate::explain::{Explanation, UnitReason, Upcoming};
 use crate::reason::phrases::until;
 use crate::time::Time;
 
-/// A page is made for so many columns where nothing else is said, and is never wider.
+/// The default and largest width of a page.
 const COLUMNS: usize = 80;
-/// Where there are fewer columns, the state of a step stands above the reason for it.
+/// Below this width, the state of a step stands above its reason.
 const WIDE: usize = 60;
 const NARROWEST: usize = 20;
 /// Longer names stand on a line of their own.
@@ -27,18 +27,18 @@ impl fmt::Display for Explanation {
 }
 
 impl Explanation {
-    /// The page for a terminal of so many columns; never wider than it is easy to read.
+    /// Formats the page for a terminal of this width, at most [`COLUMNS`], with times in UTC.
     pub fn page(&self, columns: usize) -> impl fmt::Display {
         self.page_in(columns, TimeZone::UTC)
     }
 
-    /// The same with times in this zone.
+    /// As [`Explanation::page`], with times in this zone.
     pub fn page_in(&self, columns: usize, zone: TimeZone) -> impl fmt::Display {
         Page { explanation: self, columns: columns.clamp(NARROWEST, COLUMNS), zone }
     }
 }
 
-/// An explanation on a terminal of so many columns.
+/// An explanation for a terminal of this width.
 struct Page<'a> {
     explanation: &'a Explanation,
     columns: usize,
@@ -48,34 +48,35 @@ struct Page<'a> {
 
 impl fmt::Display for Page<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.wrapped(f, "", "", &format!("{}.", self.explanation.headline))?;
+        self.write_wrapped(f, "", "", &format!("{}.", self.explanation.headline))?;
         for note in &self.explanation.notes {
-            self.wrapped(f, "", "", note)?;
+            self.write_wrapped(f, "", "", note)?;
         }
-        self.happened(f)?;
-        self.because(f)?;
-        self.next(f)?;
-        self.can(f)
+        self.write_happened(f)?;
+        self.write_because(f)?;
+        self.write_next(f)?;
+        self.write_actions(f)
     }
 }
 
 impl Page<'_> {
-    fn happened(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes the section about what happened; each line has its time, each new day its date.
+    fn write_happened(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.explanation.happened.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\nWhat happened ({})", self.time(self.explanation.now, "%Z"))?;
+        writeln!(f, "\nWhat happened ({})", self.format_time(self.explanation.now, "%Z"))?;
         if self.explanation.earlier > 0 {
             writeln!(f, "  {:CLOCK$}  ... {} left out", "", self.explanation.earlier)?;
         }
-        let mut shown = (self.time(self.explanation.now, "%F"), String::new());
+        let mut shown = (self.format_time(self.explanation.now, "%F"), String::new());
         for (at, what) in &self.explanation.happened {
-            let (today, clock) = (self.time(*at, "%F"), self.time(*at, "%T"));
+            let (today, clock) = (self.format_time(*at, "%F"), self.format_time(*at, "%T"));
             if today != shown.0 {
                 writeln!(f, "  {today}")?;
             }
             let column = if (&today, &clock) == (&shown.0, &shown.1) { "" } else { &clock };
-            self.wrapped(
+            self.write_wrapped(
                 f,
                 &format!("  {column:CLOCK$}  "),
                 &" ".repeat(if self.columns < WIDE { 4 } else { CLOCK + 4 }),
@@ -86,19 +87,19 @@ impl Page<'_> {
         Ok(())
     }
 
-    fn time(&self, at: Time, format: &str) -> String {
+    fn format_time(&self, at: Time, format: &str) -> String {
         at.timestamp().to_zoned(self.zone.clone()).strftime(format).to_string()
     }
 
-    /// The time of day, with its date where that is not today's, and with the zone where it is not UTC.
-    fn clock(&self, at: Time) -> String {
-        let is_today = self.time(at, "%F") == self.time(self.explanation.now, "%F");
-        let clock = self.time(at, if is_today { "%T" } else { "%F %T" });
-        if self.zone == TimeZone::UTC { clock } else { format!("{clock} {}", self.time(at, "%Z")) }
+    /// Formats a time of day, with its date unless it is today, and with the zone unless it is UTC.
+    fn format_clock(&self, at: Time) -> String {
+        let is_today = self.format_time(at, "%F") == self.format_time(self.explanation.now, "%F");
+        let clock = self.format_time(at, if is_today { "%T" } else { "%F %T" });
+        if self.zone == TimeZone::UTC { clock } else { format!("{clock} {}", self.format_time(at, "%Z")) }
     }
 
-    /// The steps that matter one by one, the others by their state.
-    fn because(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes the section about steps: those that need attention with their reasons, the others grouped by state.
+    fn write_because(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.explanation.because.is_empty() {
             return Ok(());
         }
@@ -108,20 +109,20 @@ impl Page<'_> {
         let names = loud.iter().map(|because| because.name.len()).filter(|length| *length <= LONGEST_NAME);
         let width = names.max().unwrap_or(LONGEST_NAME);
         for alike in loud.chunk_by(|one, other| one.state == other.state && one.why == other.why) {
-            let (Some(UnitReason { state, why, .. }), name) = (alike.first(), &names_of(alike)) else {
+            let (Some(UnitReason { state, why, .. }), name) = (alike.first(), &range_of_names(alike)) else {
                 continue;
             };
             if self.columns < WIDE {
-                self.wrapped(f, "  ", "  ", &format!("{name}: {state}"))?;
-                self.wrapped(f, "    ", "    ", why)?;
+                self.write_wrapped(f, "  ", "  ", &format!("{name}: {state}"))?;
+                self.write_wrapped(f, "    ", "    ", why)?;
                 continue;
             }
             let rest = " ".repeat(2 + width + 2 + STATE + 2);
             if name.len() > width {
                 writeln!(f, "  {name}")?;
-                self.wrapped(f, &format!("  {:width$}  {state:STATE$}  ", ""), &rest, why)?;
+                self.write_wrapped(f, &format!("  {:width$}  {state:STATE$}  ", ""), &rest, why)?;
             } else {
-                self.wrapped(f, &format!("  {name:width$}  {state:STATE$}  "), &rest, why)?;
+                self.write_wrapped(f, &format!("  {name:width$}  {state:STATE$}  "), &rest, why)?;
             }
         }
         let mut states: Vec<&str> = Vec::new();
@@ -133,39 +134,41 @@ impl Page<'_> {
         for state in states {
             let names: Vec<&str> =
                 quiet.iter().filter(|because| because.state == state).map(|because| &*because.name).collect();
-            self.wrapped(f, &format!("  {state}: "), "    ", &names.join(", "))?;
+            self.write_wrapped(f, &format!("  {state}: "), "    ", &names.join(", "))?;
         }
         Ok(())
     }
 
-    fn next(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes the section about what comes next.
+    fn write_next(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nWhat comes next")?;
         for Upcoming { at, what } in &self.explanation.next {
             let text = match at {
                 Some(at) => {
-                    format!("{}, at {}: {what}", until(self.explanation.now, *at), self.clock(*at))
+                    format!("{}, at {}: {what}", until(self.explanation.now, *at), self.format_clock(*at))
                 }
                 None => what.clone(),
             };
-            self.wrapped(f, "  - ", "    ", &text)?;
+            self.write_wrapped(f, "  - ", "    ", &text)?;
         }
         Ok(())
     }
 
-    fn can(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Writes the section about what an operator can do.
+    fn write_actions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.explanation.can.is_empty() {
             return Ok(());
         }
         writeln!(f, "\nWhat you can do")?;
         for possible in &self.explanation.can {
             writeln!(f, "  {}", possible.command)?;
-            self.wrapped(f, "      ", "      ", &possible.what)?;
+            self.write_wrapped(f, "      ", "      ", &possible.what)?;
         }
         Ok(())
     }
 
-    /// A text in lines that fit; words that are longer stay whole.
-    fn wrapped(&self, f: &mut fmt::Formatter<'_>, first: &str, rest: &str, text: &str) -> fmt::Result {
+    /// Writes a text in lines that fit the page; words that are longer than a line stay whole.
+    fn write_wrapped(&self, f: &mut fmt::Formatter<'_>, first: &str, rest: &str, text: &str) -> fmt::Result {
         let mut line = first.to_owned();
         let mut length = line.chars().count();
         let mut is_empty = true;
@@ -189,15 +192,15 @@ impl Page<'_> {
     }
 }
 
-/// The name of a step, or of many that are where they are for the same reason.
-fn names_of(alike: &[&UnitReason]) -> String {
+/// Names a step, or a range of units that share a reason: `a[0] to a[9] (10)`.
+fn range_of_names(alike: &[&UnitReason]) -> String {
     match alike {
         [first, .., last] => format!("{} to {} ({})", first.name, last.name, alike.len()),
         one => one.iter().map(|because| because.name.clone()).collect(),
     }
 }
 
-/// Whether a step needs no sentence of its own on the page.
+/// Returns whether a step needs no sentence of its own on the page.
 fn is_quiet(because: &UnitReason) -> bool {
     matches!(because.state, "completed" | "pending" | "skipped" | "dropped" | "cancelled")
 }

@@ -1,4 +1,4 @@
-//! What an operator could do now: commands that are ready to be typed, each of which would be accepted.
+//! What an operator can do now: commands that can be typed as printed, each of which would be accepted.
 
 use std::collections::BTreeSet;
 
@@ -17,20 +17,20 @@ const ONE_BY_ONE: usize = 3;
 /// At most this many steps that wait for a retry are offered one by one.
 const RETRIED: usize = 3;
 
-/// Everything that would help, or could be wanted.
+/// Lists all actions that would help or may be wanted, the most useful first.
 pub(super) fn possible_actions(view: &RunContext<'_>) -> Vec<PossibleAction> {
     let run = view.run.id;
     if let Phase::Ended(ended) = &view.run.phase {
         return actions_for_ended(view, &ended.how);
     }
     let mut all = Vec::new();
-    let in_error = view.units(|unit| matches!(unit.state, UnitState::Error { .. })).len();
+    let in_error = view.units_where(|unit| matches!(unit.state, UnitState::Error { .. })).len();
     if in_error > 1 {
-        all.push(possible(format!("unstuck resume {run}"), format!("resume all {in_error} steps in error")));
+        all.push(action(format!("unstuck resume {run}"), format!("resume all {in_error} steps in error")));
     }
-    // Of many alike some stand for all: nobody types a hundred commands.
+    // Of many units only the first few get a command of their own.
     let mut held = 0;
-    for (unit, state) in view.units(|_| true) {
+    for (unit, state) in view.units_where(|_| true) {
         let rests = matches!(state.state, UnitState::Error { .. });
         let is_held = matches!(state.state, UnitState::Held { .. });
         held += usize::from(is_held);
@@ -39,53 +39,54 @@ pub(super) fn possible_actions(view: &RunContext<'_>) -> Vec<PossibleAction> {
             all.extend(actions_for_unit(view, unit, state));
         }
     }
-    all.extend(retry_now(view, in_error));
+    all.extend(retry_now_actions(view, in_error));
     if view.policies_paused.is_some() {
         let what = "let policies resume errors again, in this run and all others";
-        all.push(possible("unstuck policy unpause", what));
+        all.push(action("unstuck policy unpause", what));
     }
-    all.extend(view.holders.iter().map(action_for_slot));
+    all.extend(view.holders.iter().map(slot_holder_action));
     all.extend(other_actions(view));
     if let Some((handler, state)) = running_handler(view) {
         let what = format!("explain the exception handler, which is {}", phrases::state(state));
-        all.push(possible(format!("unstuck explain {handler}"), what));
+        all.push(action(format!("unstuck explain {handler}"), what));
     }
     let mut seen = BTreeSet::new();
     all.retain(|possible| seen.insert(possible.command.clone()));
     all.truncate(SHOWN);
-    all.push(pause(view));
-    all.push(possible(
+    all.push(pause_action(view));
+    all.push(action(
         format!("unstuck cancel {run}"),
         "cancel the run: running attempts are stopped, children are cancelled",
     ));
     all
 }
 
-fn possible(command: impl Into<String>, what: impl Into<String>) -> PossibleAction {
+fn action(command: impl Into<String>, what: impl Into<String>) -> PossibleAction {
     PossibleAction { command: command.into(), what: what.into() }
 }
 
+/// Lists the actions for a run that has ended: a rerun, or a look at its parent.
 fn actions_for_ended(view: &RunContext<'_>, how: &RunOutcome) -> Vec<PossibleAction> {
     let run = view.run.id;
-    let explain = |run: RunId, what: &str| possible(format!("unstuck explain {run}"), what);
+    let explain = |run: RunId, what: &str| action(format!("unstuck explain {run}"), what);
     match (how, &view.run.origin) {
         (RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. }, Origin::Root) => {
             let again =
                 "start the next generation from the point of failure; completed steps are not run again";
             let mut all =
-                vec![possible(format!("unstuck rerun {run}"), format!("{again}{}", correct_input(how)))];
+                vec![action(format!("unstuck rerun {run}"), format!("{again}{}", hint_for_bad_data(how)))];
             if let RunOutcome::Failed { handler: Some((handler, Some(_))), .. } = how {
                 let what = "rerun only the exception handler that failed; this run stays failed";
-                all.push(possible(format!("unstuck rerun {handler}"), what));
+                all.push(action(format!("unstuck rerun {handler}"), what));
             }
             all
         }
         (RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. }, Origin::Handler { parent, .. }) => vec![
-            possible(
+            action(
                 format!("unstuck rerun {run}"),
                 format!(
                     "rerun this handler from the point of failure; its parent stays failed{}",
-                    correct_input(how)
+                    hint_for_bad_data(how)
                 ),
             ),
             explain(*parent, "explain the run whose error it handles"),
@@ -98,8 +99,8 @@ fn actions_for_ended(view: &RunContext<'_>, how: &RunOutcome) -> Vec<PossibleAct
     }
 }
 
-/// What to do where the data is at fault, which would fail again as it is.
-fn correct_input(how: &RunOutcome) -> &'static str {
+/// Returns the hint to correct the input, where the data caused the failure and a rerun would fail again.
+fn hint_for_bad_data(how: &RunOutcome) -> &'static str {
     match how {
         RunOutcome::Failed { error, .. } if error.error.reason == Reason::Data => {
             ". The data is at fault: give a corrected input with --input"
@@ -111,19 +112,20 @@ fn correct_input(how: &RunOutcome) -> &'static str {
     }
 }
 
+/// Lists the actions for one unit, by its state.
 fn actions_for_unit(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<PossibleAction> {
     let run = view.run.id;
     let word = shell_word(&phrases::name(view.flow, unit));
     match &state.state {
         UnitState::Held { .. } => vec![
-            possible(format!("unstuck choose {run} {word} retry"), "retry once more in this round"),
-            possible(format!("unstuck choose {run} {word} none"), given_up(view.step(unit))),
+            action(format!("unstuck choose {run} {word} retry"), "retry once more in this round"),
+            action(format!("unstuck choose {run} {word} none"), describe_choice_none(view.step(unit))),
         ],
         UnitState::Error { .. } => {
-            vec![possible(format!("unstuck resume {run} {word}"), "retry in a new round with full budgets")]
+            vec![action(format!("unstuck resume {run} {word}"), "retry in a new round with full budgets")]
         }
-        UnitState::Waiting(Waiting::Signal { name, .. }) => vec![signal(view, unit, name)],
-        UnitState::Active(_) => child(view, unit, state),
+        UnitState::Waiting(Waiting::Signal { name, .. }) => vec![signal_action(view, unit, name)],
+        UnitState::Active(_) => child_actions(view, unit, state),
         UnitState::Waiting(Waiting::Again { .. } | Waiting::Timer { .. })
         | UnitState::Pending
         | UnitState::Ready(_)
@@ -135,14 +137,15 @@ fn actions_for_unit(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<P
     }
 }
 
-/// A signal that the flow can use: with the fields that it reads of it, for without them the run would fail.
-fn signal(view: &RunContext<'_>, unit: UnitRef, name: &str) -> PossibleAction {
+/// Suggests the signal that a step waits for, with the fields that the flow reads of it: without them the run would
+/// fail.
+fn signal_action(view: &RunContext<'_>, unit: UnitRef, name: &str) -> PossibleAction {
     let (run, name) = (view.run.id, shell_word(name));
-    let (completes, step) = (completes(view), view.quoted(unit));
+    let (completes, step) = (completion_verb(view), view.quoted_name(unit));
     let fields = output_fields::output_fields_read(view.flow, unit.step);
     if fields.is_empty() {
         let what = format!("{completes} {step}; JSON after the name becomes its output");
-        return possible(format!("unstuck signal {run} {name}"), what);
+        return action(format!("unstuck signal {run} {name}"), what);
     }
     let values: Vec<String> = fields.iter().map(|field| format!("\"{field}\": false")).collect();
     let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
@@ -150,77 +153,75 @@ fn signal(view: &RunContext<'_>, unit: UnitRef, name: &str) -> PossibleAction {
         "{completes} {step} with this output. The flow reads {} from it: give the real values",
         phrases::list(&fields)
     );
-    possible(
-        format!("unstuck signal {run} {name} {}", shell_word(&format!("{{{}}}", values.join(", ")))),
-        what,
-    )
+    action(format!("unstuck signal {run} {name} {}", shell_word(&format!("{{{}}}", values.join(", ")))), what)
 }
 
-/// What waits for a retry or a deferral can be tried at once: one by one beside steps in error, else all together.
-fn retry_now(view: &RunContext<'_>, in_error: usize) -> Vec<PossibleAction> {
+/// Suggests to retry at once what waits for a retry or a deferral: all together, or one by one if other steps are in
+/// error.
+fn retry_now_actions(view: &RunContext<'_>, in_error: usize) -> Vec<PossibleAction> {
     let run = view.run.id;
-    let waiting = view.units(|unit| matches!(unit.state, UnitState::Waiting(Waiting::Again { .. })));
+    let waiting = view.units_where(|unit| matches!(unit.state, UnitState::Waiting(Waiting::Again { .. })));
     if view.run.paused.is_some() {
         return Vec::new();
     }
     if waiting.len() > 1 && in_error == 0 {
         let what = format!("retry all {} waiting steps now, in a new round", waiting.len());
-        return vec![possible(format!("unstuck resume {run}"), what)];
+        return vec![action(format!("unstuck resume {run}"), what)];
     }
     let one = |(unit, _): &(UnitRef, &Unit)| {
         let word = shell_word(&phrases::name(view.flow, *unit));
         let what = "retry now, in a new round with full budgets";
-        possible(format!("unstuck resume {run} {word}"), what)
+        action(format!("unstuck resume {run} {word}"), what)
     };
     waiting.iter().take(RETRIED).map(one).collect()
 }
 
-/// What can be done about a run that has the slot.
-fn action_for_slot(holder: &SlotHolder) -> PossibleAction {
+/// Suggests what to do about the run that holds the slot: continue it if it is idle, else explain it.
+fn slot_holder_action(holder: &SlotHolder) -> PossibleAction {
     let SlotHolder { run, root, .. } = holder;
     if holder.is_idle {
         let what = format!("continue {run}, which has a slot but is idle");
-        return possible(format!("unstuck run --continue {root}"), what);
+        return action(format!("unstuck run --continue {root}"), what);
     }
-    possible(format!("unstuck explain {run}"), format!("explain {}, which has a slot", holder.description()))
+    action(format!("unstuck explain {run}"), format!("explain {}, which has a slot", holder.description()))
 }
 
-/// What can be done about steps that need a person, other than to try them again. Of several steps only what is for all
-/// of them is said, so that the page stays short.
+/// Suggests what can be done about steps in error besides a resume: skip, complete, acknowledge. For several steps only
+/// what applies to all of them, to keep the page short.
 fn other_actions(view: &RunContext<'_>) -> Vec<PossibleAction> {
     let run = view.run.id;
     let rests = |unit: &Unit| matches!(unit.state, UnitState::Error { .. } | UnitState::Held { .. });
     let is_open = |unit: &Unit| matches!(unit.state, UnitState::Error { acknowledged: None, .. });
-    let open = view.units(is_open).len();
+    let open = view.units_where(is_open).len();
     let mut all = Vec::new();
-    match (view.units(rests).as_slice(), open) {
+    match (view.units_where(rests).as_slice(), open) {
         ([(unit, state)], _) => {
             let word = shell_word(&phrases::name(view.flow, *unit));
             if is_open(state) {
                 let what = "leave it in error: no policy resumes it, and it no longer counts as open";
-                all.push(possible(format!("unstuck ack {run} {word} --reason known"), what));
+                all.push(action(format!("unstuck ack {run} {word} --reason known"), what));
             }
             let output = "mark it completed by hand; give the output that it would have had";
-            all.push(possible(format!("unstuck complete {run} {word} --output null"), output));
+            all.push(action(format!("unstuck complete {run} {word} --output null"), output));
             let without = "continue without it; its output is null";
-            all.push(possible(format!("unstuck skip {run} {word}"), without));
+            all.push(action(format!("unstuck skip {run} {word}"), without));
         }
         (_, 0) => {}
         (_, _) => {
             let what = "leave every step in error: no policy resumes them, and they no longer count as open";
-            all.push(possible(format!("unstuck ack {run} --reason known"), what));
+            all.push(action(format!("unstuck ack {run} --reason known"), what));
         }
     }
     all
 }
 
-/// What a signal does to the step that waits for it.
-fn completes(view: &RunContext<'_>) -> &'static str {
+/// Returns the verb for what a signal does to the step: at once, or once the run continues.
+fn completion_verb(view: &RunContext<'_>) -> &'static str {
     if view.run.can_schedule() { "complete" } else { "complete, once the run continues," }
 }
 
-/// What `none` would do to a held step.
-fn given_up(step: &Step) -> String {
+/// Describes what `none` would do to a held step.
+fn describe_choice_none(step: &Step) -> String {
     match (&step.exception_handler, step.fail_on_error) {
         (_, false) => "stop retrying; the flow continues with output null".to_owned(),
         (Some(handler), true) => {
@@ -230,14 +231,17 @@ fn given_up(step: &Step) -> String {
     }
 }
 
-/// A child that does not continue automatically is where help is needed.
-fn child(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<PossibleAction> {
-    let Some((child, state)) = view.child_of(state) else { return Vec::new() };
+/// Suggests to explain a child that does not continue by itself.
+fn child_actions(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<PossibleAction> {
+    let Some((child, state)) = view.awaited_child(state) else { return Vec::new() };
     match state {
         RunState::Held | RunState::Error | RunState::Waiting | RunState::Paused | RunState::Queued => {
-            let what =
-                format!("explain the child of {}, which is {}", view.quoted(unit), phrases::state(state));
-            vec![possible(format!("unstuck explain {child}"), what)]
+            let what = format!(
+                "explain the child of {}, which is {}",
+                view.quoted_name(unit),
+                phrases::state(state)
+            );
+            vec![action(format!("unstuck explain {child}"), what)]
         }
         RunState::Running
         | RunState::Completed
@@ -247,22 +251,23 @@ fn child(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<PossibleActi
     }
 }
 
-fn pause(view: &RunContext<'_>) -> PossibleAction {
+/// Suggests to pause the run, or to unpause it or the parent that it was paused with.
+fn pause_action(view: &RunContext<'_>) -> PossibleAction {
     let run = view.run.id;
     match (view.run.paused, &view.run.origin) {
         (Some(PausedBy::Operator), _) | (Some(PausedBy::Parent), Origin::Root) => {
-            possible(format!("unstuck unpause {run}"), "continue the run")
+            action(format!("unstuck unpause {run}"), "continue the run")
         }
         (Some(PausedBy::Parent), Origin::Child { parent, .. } | Origin::Handler { parent, .. }) => {
-            possible(format!("unstuck unpause {parent}"), "continue its parent, and this run with it")
+            action(format!("unstuck unpause {parent}"), "continue its parent, and this run with it")
         }
         (None, _) => {
-            possible(format!("unstuck pause {run}"), "let running attempts finish and start nothing new")
+            action(format!("unstuck pause {run}"), "let running attempts finish and start nothing new")
         }
     }
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell if it needs it.
 fn shell_word(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@');
     if !word.is_empty() && word.chars().all(plain) {

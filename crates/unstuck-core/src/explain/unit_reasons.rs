@@ -1,4 +1,4 @@
-//! Why each step and item is where it is: every state has its sentence.
+//! Explains why each step and item is in its state.
 
 use crate::explain::{RunContext, SHOWN, UnitReason};
 use crate::interpreter::interpreter;
@@ -13,7 +13,7 @@ use crate::model::unit::{
 use crate::reason::phrases::{self, ago, count, lasting, list, shorten_to_line, until};
 use crate::time::Time;
 
-/// Progress is cut here.
+/// The length at which progress is cut.
 const LONGEST_PROGRESS: usize = 100;
 /// The states of items in the order in which they are counted up, as people say them.
 const ITEM_STATES: [(&str, &str); 11] = [
@@ -30,7 +30,7 @@ const ITEM_STATES: [(&str, &str); 11] = [
     ("cancelled", "cancelled"),
 ];
 
-/// Every step, in order; after a fan-out those of its items that are not done.
+/// Explains every step, in order; after a fan-out its items that are not done.
 pub(super) fn unit_reasons(view: &RunContext<'_>) -> Vec<UnitReason> {
     let mut all = Vec::new();
     for (place, step) in (0..=u16::MAX).map(StepIndex).zip(&view.run.steps) {
@@ -41,13 +41,14 @@ pub(super) fn unit_reasons(view: &RunContext<'_>) -> Vec<UnitReason> {
         };
         all.push(UnitReason { unit, name: phrases::name(view.flow, unit), state, why });
         if let StepRun::Items(items) = step {
-            all.extend(open_items(view, place, items));
+            all.extend(open_item_reasons(view, place, items));
         }
     }
     all
 }
 
-fn open_items(view: &RunContext<'_>, step: StepIndex, items: &Items) -> Vec<UnitReason> {
+/// Explains the items of a fan-out that are not done, the first few of them.
+fn open_item_reasons(view: &RunContext<'_>, step: StepIndex, items: &Items) -> Vec<UnitReason> {
     let open = items.units.iter().filter(|(_, unit)| !is_done(&unit.state));
     let reasons = open.take(SHOWN).map(|(item, state)| {
         let unit = UnitRef::item(step, *item);
@@ -57,7 +58,7 @@ fn open_items(view: &RunContext<'_>, step: StepIndex, items: &Items) -> Vec<Unit
     reasons.collect()
 }
 
-/// Whether there is nothing more to say about an item than that it is counted.
+/// Returns whether an item needs no line of its own besides being counted.
 fn is_done(state: &UnitState) -> bool {
     match state {
         UnitState::Completed { .. } | UnitState::Skipped { .. } | UnitState::Failed { goes_on: true, .. } => {
@@ -74,7 +75,7 @@ fn is_done(state: &UnitState) -> bool {
     }
 }
 
-/// A fan-out as a whole: how many of its items are where.
+/// Explains a fan-out as a whole: how many of its items are in which state.
 fn items_reason(view: &RunContext<'_>, step: StepIndex, items: &Items) -> String {
     let launched = items.units.len();
     let mut parts = Vec::new();
@@ -98,16 +99,17 @@ fn items_reason(view: &RunContext<'_>, step: StepIndex, items: &Items) -> String
     if parts.is_empty() { total } else { format!("{total}: {}{cut}", list(&parts)) }
 }
 
+/// Explains one unit by its state.
 fn unit_reason(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> String {
     let now = view.now;
     match &state.state {
-        UnitState::Pending => pending(view, unit),
-        UnitState::Ready(queued) => ready(view, unit, queued),
+        UnitState::Pending => pending_reason(view, unit),
+        UnitState::Ready(queued) => ready_reason(view, unit, queued),
         UnitState::Active(live) => active_reason(view, state, live),
         UnitState::Waiting(waiting) => waiting_reason(view, state, waiting),
         UnitState::Held { since } => {
             let text = decision_reason(view, unit, state, "an operator has not chosen yet");
-            since_when(text, "held", now, *since)
+            append_time_in_state(text, "held", now, *since)
         }
         UnitState::Error { since, resume, acknowledged } => {
             let otherwise = match (resume, acknowledged) {
@@ -116,7 +118,7 @@ fn unit_reason(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> String {
                 (None, None) => "needs an operator".to_owned(),
             };
             let text = decision_reason(view, unit, state, &otherwise);
-            since_when(text, "in error", now, *since)
+            append_time_in_state(text, "in error", now, *since)
         }
         UnitState::Completed { at, .. } => when_completed(view, state, *at),
         UnitState::Skipped { at, why: SkippedBy::Condition } => {
@@ -139,17 +141,19 @@ fn unit_reason(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> String {
     }
 }
 
-fn pending(view: &RunContext<'_>, unit: UnitRef) -> String {
+/// Explains a step that has not been reached: which steps it needs, or what keeps the run from starting it.
+fn pending_reason(view: &RunContext<'_>, unit: UnitRef) -> String {
     let missing = interpreter(view.flow).missing_steps(view.run, view.flow, unit.step);
-    let missing: Vec<String> = missing.into_iter().map(|need| view.quoted(UnitRef::step(need))).collect();
+    let missing: Vec<String> =
+        missing.into_iter().map(|need| view.quoted_name(UnitRef::step(need))).collect();
     if !missing.is_empty() {
         return format!("needs {}", list(&missing));
     }
-    kept_back(view).unwrap_or_else(|| "starts next".to_owned())
+    why_run_cannot_schedule(view).unwrap_or_else(|| "starts next".to_owned())
 }
 
-/// What keeps a run from continuing, if anything does.
-fn kept_back(view: &RunContext<'_>) -> Option<String> {
+/// Explains what keeps the run from starting steps, if anything does: a pause or a missing slot.
+fn why_run_cannot_schedule(view: &RunContext<'_>) -> Option<String> {
     match (view.run.paused, &view.run.slot) {
         (Some(PausedBy::Operator), _) => Some("the run is paused".to_owned()),
         (Some(PausedBy::Parent), _) => Some("the run is paused with its parent".to_owned()),
@@ -161,17 +165,18 @@ fn kept_back(view: &RunContext<'_>) -> Option<String> {
     }
 }
 
-fn ready(view: &RunContext<'_>, unit: UnitRef, queued: &QueuedAttempt) -> String {
+/// Explains a queued attempt: what keeps the run back, or which worker it waits for.
+fn ready_reason(view: &RunContext<'_>, unit: UnitRef, queued: &QueuedAttempt) -> String {
     let attempt = format!("attempt {} is queued{}", queued.attempt, lasting(view.now, queued.since));
-    match kept_back(view) {
+    match why_run_cannot_schedule(view) {
         Some(why) => format!("{attempt}; {why}"),
         None if view.is_idle => format!("idle: {attempt}, but no process is executing this run"),
-        None => format!("{attempt} and waits for {}", taker(view.step(unit), queued.place)),
+        None => format!("{attempt} and waits for {}", describe_taker(view.step(unit), queued.place)),
     }
 }
 
-/// Who takes the attempts of a step.
-pub(super) fn taker(step: &Step, place: QueuePlace) -> String {
+/// Describes who can take the attempts of a step.
+pub(super) fn describe_taker(step: &Step, place: QueuePlace) -> String {
     let who = match &step.kind {
         Kind::Action(name) => format!("a worker that offers `{name}`"),
         Kind::Process(_) => "an engine that runs local processes".to_owned(),
@@ -181,6 +186,7 @@ pub(super) fn taker(step: &Step, place: QueuePlace) -> String {
     if place.alone { format!("{who} and runs nothing else") } else { who }
 }
 
+/// Explains an attempt under way: its worker or child, since when, and its progress.
 fn active_reason(view: &RunContext<'_>, state: &Unit, live: &LiveAttempt) -> String {
     let (now, attempt) = (view.now, live.attempt);
     match &live.doing {
@@ -212,7 +218,7 @@ fn active_reason(view: &RunContext<'_>, state: &Unit, live: &LiveAttempt) -> Str
                 text
             }
         }
-        AttemptPhase::Child { started_at, .. } => match view.child_of(state) {
+        AttemptPhase::Child { started_at, .. } => match view.awaited_child(state) {
             Some((child, state)) => {
                 format!("attempt {attempt} is child {child}, which is {}", phrases::state(state))
             }
@@ -221,11 +227,12 @@ fn active_reason(view: &RunContext<'_>, state: &Unit, live: &LiveAttempt) -> Str
     }
 }
 
-/// Whether the process in which a worker was running is gone.
+/// Returns whether the local process that executed an attempt is gone, because the run is idle.
 pub(super) fn is_interrupted(view: &RunContext<'_>, worker: &Worker) -> bool {
     view.is_idle && worker.local
 }
 
+/// Explains what a waiting unit waits for, and when that ends.
 fn waiting_reason(view: &RunContext<'_>, state: &Unit, waiting: &Waiting) -> String {
     match waiting {
         Waiting::Again { due, by, .. } => {
@@ -234,24 +241,24 @@ fn waiting_reason(view: &RunContext<'_>, state: &Unit, waiting: &Waiting) -> Str
                 ResumedBy::Policy => " (resume policy)",
                 ResumedBy::Operator => " (resumed by an operator)",
                 ResumedBy::Rerun => " (rerun)",
-                // The end of the attempt says it.
+                // The end of the attempt has told it.
                 ResumedBy::Defer | ResumedBy::Release | ResumedBy::Reclaim => "",
             };
-            let again = format!("retrying {}{why}", when(view, *due));
-            match last_end(state) {
+            let again = format!("retrying {}{why}", describe_due(view, *due));
+            match describe_last_end(state) {
                 Some(ended) => phrases::sentences(&ended, &again),
                 None => again,
             }
         }
-        Waiting::Timer { due, .. } => format!("its wait ends {}", when(view, *due)),
+        Waiting::Timer { due, .. } => format!("its wait ends {}", describe_due(view, *due)),
         Waiting::Signal { name, since, .. } => {
-            format!("signal `{name}` has not arrived yet{}", rested(view.now, *since))
+            format!("signal `{name}` has not arrived yet{}", time_in_state(view.now, *since))
         }
     }
 }
 
-/// When a timer fires: one that comes due while the run is paused waits for the unpause.
-fn when(view: &RunContext<'_>, due: Time) -> String {
+/// Describes when a timer fires. One that comes due during a pause fires at the unpause.
+fn describe_due(view: &RunContext<'_>, due: Time) -> String {
     match (view.run.paused, due > view.now) {
         (None, false) if view.is_idle => "when the run is continued".to_owned(),
         (None, _) => until(view.now, due),
@@ -260,35 +267,36 @@ fn when(view: &RunContext<'_>, due: Time) -> String {
     }
 }
 
-/// The same with a sentence about how long it has been in this state, unless that is no time at all.
-fn since_when(text: String, state: &str, now: Time, since: Time) -> String {
+/// Appends a sentence about how long the unit has been in this state, if it is a second or more.
+fn append_time_in_state(text: String, state: &str, now: Time, since: Time) -> String {
     match lasting(now, since).as_str() {
         "" => text,
         span => phrases::sentences(&text, &format!("{state}{span}")),
     }
 }
 
-/// How long it has been so.
-fn rested(now: Time, since: Time) -> String {
+/// Returns how long the unit has been in its state, in parentheses.
+fn time_in_state(now: Time, since: Time) -> String {
     match lasting(now, since).as_str() {
         "" => String::new(),
         span => format!(" ({})", span.trim_start()),
     }
 }
 
-fn last_end(state: &Unit) -> Option<String> {
+fn describe_last_end(state: &Unit) -> Option<String> {
     state.past.last().map(|past| phrases::ended(past.attempt, &past.outcome))
 }
 
-/// What the ladder decided about it, or at least how its last attempt ended.
+/// Returns the reason of the last decision about a unit, or at least how its last attempt ended.
 fn decision_reason(view: &RunContext<'_>, unit: UnitRef, state: &Unit, still: &str) -> String {
-    match (view.decision(unit), last_end(state)) {
+    match (view.last_decision(unit), describe_last_end(state)) {
         (Some(decision), _) => decision.reason.clone(),
         (None, Some(ended)) => phrases::sentences(&ended, still),
         (None, None) => still.to_owned(),
     }
 }
 
+/// Describes when a unit completed, and after how many attempts if it took several.
 fn when_completed(view: &RunContext<'_>, state: &Unit, at: Time) -> String {
     let when = ago(view.now, at);
     match state.attempts {

@@ -1,6 +1,6 @@
 //! What comes next and when: timers, retries, leases, deadlines, and what depends on others.
 
-use crate::explain::unit_reasons::{is_interrupted, taker};
+use crate::explain::unit_reasons::{describe_taker, is_interrupted};
 use crate::explain::{RunContext, SHOWN, Upcoming};
 use crate::id::RunId;
 use crate::model::flow::Step;
@@ -10,41 +10,41 @@ use crate::reason::phrases::{clock, count, state as state_word};
 use crate::time::Time;
 use crate::wakeup::{extended_due, lease_duration, queue_timeout_at};
 
-/// A resume while automatic resumes are paused: on time if they are unpaused by then, else it waits.
-fn when_unpaused(view: &RunContext<'_>, due: Time, what: &str) -> Upcoming {
+/// Describes a scheduled resume while automatic resumes are paused: it fires on time only if they are unpaused by then.
+fn upcoming_while_paused(view: &RunContext<'_>, due: Time, what: &str) -> Upcoming {
     if due > view.now {
         return timed(due, format!("{what}, if automatic resumes are unpaused by then"));
     }
     untimed(format!("when automatic resumes are unpaused (due since {}): {what}", clock(view.now, due)))
 }
 
-/// What comes next: in order of time, then what has no time.
+/// Lists what comes next: in order of time, then what has no time.
 pub(super) fn upcoming(view: &RunContext<'_>) -> Vec<Upcoming> {
     let mut all = match &view.run.phase {
-        Phase::Ended(ended) => vec![untimed(ended_text(&ended.how, &view.run.origin))],
+        Phase::Ended(ended) => vec![untimed(describe_ended(&ended.how, &view.run.origin))],
         Phase::Failing(failing) => upcoming_of_failing(view, failing),
         Phase::Going => upcoming_of_open(view),
     };
     if view.is_idle {
-        // What has come due is done by the process that continues the run.
+        // The process that continues the run performs what is due already.
         for next in all.iter_mut().filter(|next| next.at.is_some_and(|at| at <= view.now)) {
             let due = next.at.take().map_or_else(String::new, |at| clock(view.now, at));
             next.what = format!("when the run is continued (due since {due}): {}", next.what);
         }
     }
-    let mut all = merge_alike(all);
+    let mut all = merge_errors_left(all);
     all.sort_by_key(|next| (next.at.is_none(), next.at));
     let more = all.len().saturating_sub(SHOWN);
     if more > 1 {
         all.truncate(SHOWN);
         all.push(untimed(format!("and {more} more")));
     }
-    all.extend(to_parent(view));
+    all.extend(upcoming_for_parent(view));
     all
 }
 
-/// Many that only an operator can resume are told in one sentence.
-fn merge_alike(all: Vec<Upcoming>) -> Vec<Upcoming> {
+/// Merges the sentences about steps that only an operator can resume into one, if there are many.
+fn merge_errors_left(all: Vec<Upcoming>) -> Vec<Upcoming> {
     let (rest, mut others): (Vec<Upcoming>, Vec<Upcoming>) =
         all.into_iter().partition(|next| next.at.is_none() && next.what.ends_with(STAYS));
     if rest.len() <= NAMED {
@@ -61,7 +61,7 @@ fn merge_alike(all: Vec<Upcoming>) -> Vec<Upcoming> {
     others
 }
 
-/// What is said of a step that no policy resumes.
+/// The end of the sentence about a step that no policy resumes.
 const STAYS: &str = " stays in error until an operator resumes it";
 /// At most this many such steps are named.
 const NAMED: usize = 3;
@@ -74,7 +74,8 @@ fn timed(at: Time, what: impl Into<String>) -> Upcoming {
     Upcoming { at: Some(at), what: what.into() }
 }
 
-fn ended_text(how: &RunOutcome, origin: &Origin) -> &'static str {
+/// Describes what can still happen to a run that has ended.
+fn describe_ended(how: &RunOutcome, origin: &Origin) -> &'static str {
     let is_child = matches!(origin, Origin::Child { .. });
     match how {
         RunOutcome::Completed { .. } => "nothing: a completed run is final",
@@ -89,8 +90,8 @@ fn ended_text(how: &RunOutcome, origin: &Origin) -> &'static str {
     }
 }
 
-/// What the end of this run means for the run it belongs to.
-fn to_parent(view: &RunContext<'_>) -> Option<Upcoming> {
+/// Describes what the end of this run means for its parent.
+fn upcoming_for_parent(view: &RunContext<'_>) -> Option<Upcoming> {
     if view.run.is_final() {
         return None;
     }
@@ -105,13 +106,14 @@ fn to_parent(view: &RunContext<'_>) -> Option<Upcoming> {
     }
 }
 
+/// Lists what comes next in a failing run: limits of its active attempts, its handler, its end.
 fn upcoming_of_failing(view: &RunContext<'_>, failing: &Failing) -> Vec<Upcoming> {
     let mut all = Vec::new();
     let mut under_way = 0;
     view.run.each_unit(|unit, state| {
         if let UnitState::Active(live) = &state.state {
             under_way += 1;
-            all.extend(limits(view, unit, state, live));
+            all.extend(upcoming_limits(view, unit, state, live));
         }
     });
     let first = match under_way {
@@ -136,6 +138,7 @@ fn upcoming_of_failing(view: &RunContext<'_>, failing: &Failing) -> Vec<Upcoming
     all
 }
 
+/// Lists what comes next in a run that is neither failing nor ended.
 fn upcoming_of_open(view: &RunContext<'_>) -> Vec<Upcoming> {
     let mut all = Vec::new();
     if let Some(deadline) = view.run.deadline {
@@ -147,14 +150,14 @@ fn upcoming_of_open(view: &RunContext<'_>) -> Vec<Upcoming> {
         && wants_slot(view)
     {
         let runs = count(limit.max as usize, "run", "runs");
-        let held = view.held_by().map_or_else(String::new, |held| format!("; {held} now"));
+        let held = view.describe_slot_holders().map_or_else(String::new, |held| format!("; {held} now"));
         all.push(untimed(format!(
             "when limit `{}` has a free slot (at most {runs} at once{held}), the run continues",
             limit.name
         )));
     }
     if let Some((child, limit)) = view.queued_below {
-        let held = view.held_by().map_or_else(String::new, |held| format!(" ({held} now)"));
+        let held = view.describe_slot_holders().map_or_else(String::new, |held| format!(" ({held} now)"));
         all.push(untimed(format!(
             "when limit `{}` has a free slot{held}, child {child} continues",
             limit.name
@@ -167,17 +170,18 @@ fn upcoming_of_open(view: &RunContext<'_>) -> Vec<Upcoming> {
     all
 }
 
-/// Whether a slot is all that the run is short of.
+/// Returns whether the run would continue if it had a slot.
 fn wants_slot(view: &RunContext<'_>) -> bool {
     !matches!(crate::slot::slot_claim(view.run, view.flow), crate::slot::SlotClaim::None)
 }
 
+/// Lists what comes next for one unit, by its state.
 fn upcoming_of_unit(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<Upcoming> {
-    let name = view.quoted(unit);
+    let name = view.quoted_name(unit);
     match &state.state {
-        UnitState::Ready(queued) => queued_next(view, unit, queued),
-        UnitState::Active(live) => under_way(view, unit, state, live),
-        UnitState::Waiting(waiting) => waiting_next(view, &name, state, waiting),
+        UnitState::Ready(queued) => upcoming_of_queued(view, unit, queued),
+        UnitState::Active(live) => upcoming_of_active(view, unit, state, live),
+        UnitState::Waiting(waiting) => upcoming_of_waiting(view, &name, state, waiting),
         UnitState::Held { .. } => {
             vec![untimed(format!("{name} stays held until an operator chooses retry or none"))]
         }
@@ -186,7 +190,7 @@ fn upcoming_of_unit(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<U
             match (view.run.paused, view.policies_paused) {
                 (Some(_), _) => Vec::new(),
                 (None, None) => vec![timed(resume.due, what)],
-                (None, Some(_)) => vec![when_unpaused(view, resume.due, &what)],
+                (None, Some(_)) => vec![upcoming_while_paused(view, resume.due, &what)],
             }
         }
         UnitState::Error { resume: None, .. } => {
@@ -201,16 +205,17 @@ fn upcoming_of_unit(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<U
     }
 }
 
-fn queued_next(view: &RunContext<'_>, unit: UnitRef, queued: &QueuedAttempt) -> Vec<Upcoming> {
+/// Lists what comes next for a queued attempt: a worker takes it, or its `queueTimeout` passes.
+fn upcoming_of_queued(view: &RunContext<'_>, unit: UnitRef, queued: &QueuedAttempt) -> Vec<Upcoming> {
     if !view.run.can_schedule() {
         return Vec::new();
     }
-    let (step, name) = (view.step(unit), view.quoted(unit));
+    let (step, name) = (view.step(unit), view.quoted_name(unit));
     let attempt = queued.attempt;
     let mut all = vec![untimed(if view.is_idle {
         format!("when the run is continued, attempt {attempt} of {name} starts")
     } else {
-        format!("when {} is free, it takes attempt {attempt} of {name}", taker(step, queued.place))
+        format!("when {} is free, it takes attempt {attempt} of {name}", describe_taker(step, queued.place))
     })];
     if let (Some(limit), Some(due)) = (step.limits.queue_timeout, queue_timeout_at(step, queued)) {
         let what = format!(
@@ -221,16 +226,22 @@ fn queued_next(view: &RunContext<'_>, unit: UnitRef, queued: &QueuedAttempt) -> 
     all
 }
 
-fn under_way(view: &RunContext<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> Vec<Upcoming> {
-    let name = view.quoted(unit);
+/// Lists what comes next for an attempt under way: its end, the end of its child, or its limits.
+fn upcoming_of_active(
+    view: &RunContext<'_>,
+    unit: UnitRef,
+    state: &Unit,
+    live: &LiveAttempt,
+) -> Vec<Upcoming> {
+    let name = view.quoted_name(unit);
     if let AttemptPhase::Dequeued { worker, .. } | AttemptPhase::Working { worker, .. } = &live.doing
         && is_interrupted(view, worker)
     {
-        let (attempt, stuck) = (live.attempt, consequence(view, view.step(unit), state));
+        let (attempt, stuck) = (live.attempt, describe_stuck_consequence(view, view.step(unit), state));
         return vec![untimed(format!("when the run is continued, attempt {attempt} of {name} is {stuck}"))];
     }
-    let mut all = limits(view, unit, state, live);
-    all.push(untimed(match (&live.doing, view.child_of(state)) {
+    let mut all = upcoming_limits(view, unit, state, live);
+    all.push(untimed(match (&live.doing, view.awaited_child(state)) {
         (AttemptPhase::Child { .. }, Some((child, state))) => {
             format!("when child {child} ends (it is {}), {name} ends the same way", state_word(state))
         }
@@ -245,10 +256,10 @@ fn under_way(view: &RunContext<'_>, unit: UnitRef, state: &Unit, live: &LiveAtte
     all
 }
 
-/// The limits that an attempt under way may run into.
-fn limits(view: &RunContext<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> Vec<Upcoming> {
-    let (step, name) = (view.step(unit), view.quoted(unit));
-    let stuck = consequence(view, step, state);
+/// Lists the limits that an attempt under way may reach, with what follows.
+fn upcoming_limits(view: &RunContext<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt) -> Vec<Upcoming> {
+    let (step, name) = (view.step(unit), view.quoted_name(unit));
+    let stuck = describe_stuck_consequence(view, step, state);
     let total = |from: Time| {
         let limit = step.limits.timeout?;
         Some(timed(
@@ -268,7 +279,7 @@ fn limits(view: &RunContext<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt
         AttemptPhase::Working { worker, started_at, heard, .. } => {
             let silent = lease_duration(&step.limits, worker).map(|limit| {
                 let lapses = extended_due(*heard + limit, live.spared);
-                // Heartbeats without progress are no event: past this time, one of them has moved the lease.
+                // Heartbeats without progress are no events: if this time has passed, one of them has moved the lease.
                 let at = (lapses > view.now).then_some(lapses);
                 let since = if at.is_some() { "by then" } else { "in time" };
                 let what = format!(
@@ -283,8 +294,8 @@ fn limits(view: &RunContext<'_>, unit: UnitRef, state: &Unit, live: &LiveAttempt
     }
 }
 
-/// What being stuck once more would mean.
-fn consequence(view: &RunContext<'_>, step: &Step, state: &Unit) -> String {
+/// Describes what follows if the attempt is stuck once more.
+fn describe_stuck_consequence(view: &RunContext<'_>, step: &Step, state: &Unit) -> String {
     let (times, max) = (state.round.stuck + 1, step.limits.max_stuck);
     match &view.run.phase {
         Phase::Failing(_) | Phase::Ended(_) => "stuck and stopped".to_owned(),
@@ -293,8 +304,9 @@ fn consequence(view: &RunContext<'_>, step: &Step, state: &Unit) -> String {
     }
 }
 
-fn waiting_next(view: &RunContext<'_>, name: &str, state: &Unit, waiting: &Waiting) -> Vec<Upcoming> {
-    // What comes due while a run is paused waits for the unpause, which is told once for the run.
+/// Lists what comes next for a waiting unit.
+fn upcoming_of_waiting(view: &RunContext<'_>, name: &str, state: &Unit, waiting: &Waiting) -> Vec<Upcoming> {
+    // Timers of a paused run wait for the unpause, which has a line for the whole run.
     let when =
         |due: Time, what: String| if view.run.paused.is_some() { Vec::new() } else { vec![timed(due, what)] };
     match waiting {
@@ -319,7 +331,7 @@ fn waiting_next(view: &RunContext<'_>, name: &str, state: &Unit, waiting: &Waiti
     }
 }
 
-/// The handler of a failing run that has started.
+/// Returns the handler of a failing run once it has started, and its state.
 pub(super) fn running_handler(view: &RunContext<'_>) -> Option<(RunId, crate::model::run::RunState)> {
     let Phase::Failing(Failing { handler: Some(Handler { run: Some(run), state, .. }), .. }) =
         &view.run.phase

@@ -12,6 +12,7 @@ use crate::model::unit::{ITEMS_PER_PART, ItemsEnd, QueuePlace, UnitRef, UnitStat
 use crate::recovery::failing_run;
 use serde_json::Value;
 
+/// Returns whether a fan-out has items left to launch and room for one under `parallel`.
 pub(super) fn can_launch_items(run: &Run, flow: &Flow, step: StepIndex) -> bool {
     let parallel = flow.step(step).node.for_each.as_ref().map_or(1, |each| each.parallel);
     run.items(step).is_some_and(|items| {
@@ -21,7 +22,7 @@ pub(super) fn can_launch_items(run: &Run, flow: &Flow, step: StepIndex) -> bool 
     })
 }
 
-/// Finds out the list of a fan-out.
+/// Evaluates the list of a fan-out, checks its length, and stores it in parts.
 pub(super) fn list_items(draft: &mut Draft<'_, '_>, step: StepIndex, each: &ForEach) -> Result<(), String> {
     let list = evaluate_template(draft, &each.items, UnitRef::step(step))?;
     let Value::Array(values) = list.value() else {
@@ -54,7 +55,8 @@ pub(super) fn launch_items(draft: &mut Draft<'_, '_>, step: StepIndex) {
     }
 }
 
-/// Completes a fan-out whose items are all done, with their outputs in order.
+/// Completes a fan-out with the outputs of its items in order, once all of them are done. An output that is too large
+/// fails it.
 pub(super) fn complete_items(draft: &mut Draft<'_, '_>, step: StepIndex) {
     let Some(items) = draft.run().items(step) else { return };
     let done = items.units.len() == items.total as usize

@@ -1,4 +1,4 @@
-//! Which stored payloads a decision about a graph may read: those of the steps that it may reach.
+//! The stored payloads that one decision about a graph may read: those of every step that it may reach.
 
 use rustc_hash::FxHashMap;
 
@@ -10,19 +10,19 @@ use crate::model::run::Run;
 use crate::model::unit::{ITEMS_PER_PART, StepRun};
 use crate::needs::PayloadNeeds;
 
-/// What these steps, and all that may follow from them in one decision, may read. A step that a worker, a child or a
-/// timer has yet to end is as far as it goes.
+/// Adds the payloads that these steps, and all steps that the same decision may reach from them, may read. The decision
+/// cannot go beyond a step that a worker, a child or a timer has yet to end.
 pub(super) fn add_needs(needs: &mut PayloadNeeds, run: &Run, flow: &Flow, first: Vec<StepIndex>) {
     let reached = first.iter().map(|step| (*step, true)).collect();
     let mut reach = Reach { needs, run, flow, reached };
-    reach.follow(first);
+    reach.follow_dependents(first);
     let is_signal = |step: &StepIndex| matches!(flow.step(*step).kind, Kind::Signal(_));
     if !run.signals.is_empty() && reach.reached.keys().any(is_signal) {
         reach.add_kept_signals();
     }
 }
 
-/// How far a decision may get.
+/// The steps that one decision may reach, while they are being collected.
 struct Reach<'a> {
     needs: &'a mut PayloadNeeds,
     run: &'a Run,
@@ -32,7 +32,8 @@ struct Reach<'a> {
 }
 
 impl Reach<'_> {
-    fn follow(&mut self, mut work: Vec<StepIndex>) {
+    /// Follows dependents from these steps as far as each may be done within the decision, and adds what they read.
+    fn follow_dependents(&mut self, mut work: Vec<StepIndex>) {
         let flow = self.flow;
         let mut may_end = false;
         while let Some(step) = work.pop() {
@@ -54,14 +55,14 @@ impl Reach<'_> {
         }
     }
 
-    /// Whether all that a step needs is done, or may be done by this decision.
+    /// Returns whether every step that this one needs is done, or may be done by this decision.
     fn may_be_entered(&self, step: StepIndex) -> bool {
         let is_done = |need: &StepIndex| self.run.step(*need).unblocks_dependents();
         let needs = &self.flow.step(step).node.needs;
         needs.iter().all(|need| self.reached.get(need) == Some(&true) || is_done(need))
     }
 
-    /// A signal that has come already becomes an output, and may be read, in the decision that reaches its step.
+    /// Adds kept signals: a signal step that is reached completes with one at once, and later steps may read it.
     fn add_kept_signals(&mut self) {
         for (name, kept) in &self.run.signals {
             let waits = |step: &&Step| matches!(&step.kind, Kind::Signal(wanted) if wanted == name);
@@ -73,13 +74,13 @@ impl Reach<'_> {
         }
     }
 
-    /// What entering, or going on with, a step may read.
+    /// Adds what the decision may read when it enters a step or advances it.
     fn add_step(&mut self, place: StepIndex) {
         let step = self.flow.step(place);
         match self.run.step(place) {
             StepRun::Items(items) => {
                 let parallel = step.node.for_each.as_ref().map_or(1, |each| each.parallel as usize);
-                // One of them ends, and others take the room that there is.
+                // The decision may end one item, which makes room for one more.
                 let room = parallel.saturating_sub(items.in_motion as usize).saturating_add(1);
                 let at_once = if may_end_items_at_once(step) { usize::MAX } else { room };
                 let mut last_part = None;
@@ -90,7 +91,7 @@ impl Reach<'_> {
                     }
                 }
                 self.add_step_reads(step);
-                // A worker or a child answers for one item; whatever else is in motion may end all at once.
+                // A worker or a child ends one item at a time; items without either may end all at once.
                 let nobodys = matches!(step.kind, Kind::Set(_) | Kind::Signal(_) | Kind::Wait(_));
                 let is_last = (items.in_motion <= 1 || nobodys)
                     && (may_end_items_at_once(step) || items.items_to_launch().next().is_none());
@@ -103,6 +104,7 @@ impl Reach<'_> {
         }
     }
 
+    /// Adds what the expressions of a step read: its condition, list, input and value.
     fn add_step_reads(&mut self, step: &Step) {
         let templates = [step.node.with.as_ref(), step.node.for_each.as_ref().map(|each| &each.items)];
         let templates = templates.into_iter().flatten().filter_map(Template::reads);
@@ -113,6 +115,7 @@ impl Reach<'_> {
         }
     }
 
+    /// Adds what the output of the run reads, for a decision that may complete it.
     fn add_run_output(&mut self) {
         match &self.flow.output {
             Some(template) => {
@@ -132,8 +135,8 @@ impl Reach<'_> {
     }
 }
 
-/// Whether a step may be done in the decision that enters it: nobody works on it, it is left out, there are no items, or
-/// what it computes fails and others go on.
+/// Returns whether a step may be done in the decision that enters it: it needs no worker, it may be skipped, it may
+/// have no items, or its expressions may fail and the flow continues.
 fn may_end_at_once(step: &Step) -> bool {
     let is_nobodys = match &step.kind {
         Kind::Set(_) | Kind::Signal(_) => true,
@@ -142,8 +145,8 @@ fn may_end_at_once(step: &Step) -> bool {
     is_nobodys || step.node.when.is_some() || step.node.for_each.is_some() || !step.fail_on_error
 }
 
-/// Whether many items of a fan-out may come and go in one decision: nobody works on them, or their own expressions
-/// fail, and others follow.
+/// Returns whether one decision may end many items of a fan-out: they need no worker, or each may fail by its own
+/// expressions so that the next one is launched.
 fn may_end_items_at_once(step: &Step) -> bool {
     let holds = matches!(step.retry, RetryStrategy::Hold { .. });
     match &step.kind {

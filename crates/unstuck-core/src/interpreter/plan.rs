@@ -25,7 +25,7 @@ use crate::recovery::failing_run;
 /// the output of the run.
 pub(super) struct Plan;
 
-/// How far a run has come.
+/// The steps that a run has done, and the next one.
 struct Path {
     /// The steps that are done, in order.
     done: Vec<StepIndex>,
@@ -40,7 +40,8 @@ enum Next {
 }
 
 impl Path {
-    /// Small payloads travel with the run, and an id is one.
+    /// Follows the run from its first step: the output of each completed step names the next. Ids are small, so that
+    /// these outputs are always inline.
     fn of(run: &Run, flow: &Flow) -> Path {
         let mut path = Path { done: Vec::new(), next: Next::Step(StepIndex(0)) };
         while let Next::Step(step) = path.next

@@ -79,7 +79,7 @@ pub enum Outcome {
     Deferred {
         /// How long, if the worker knows.
         asked: Option<Millis>,
-        /// What is lacking, in the worker's words.
+        /// What is lacking, as the worker reported it.
         lacking: Option<Arc<str>>,
     },
     /// The engine found it unresponsive.

@@ -55,14 +55,14 @@ impl Behaviour {
     }
 }
 
-/// What one emulated attempt does, with all that it says.
+/// What one emulated attempt does and reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmulatedAttempt {
     /// What it does.
     pub behaviour: Behaviour,
     /// How long it takes before that shows.
     pub after: Millis,
-    /// The cause of `stall` and `fail`, and what is lacking where it chokes; else something that says that it is emulated.
+    /// The cause of `stall` and `fail`, and what is lacking for `choke`; by default a text that says that it is emulated.
     pub cause: Option<Arc<str>>,
     /// The long text of an error.
     pub context: Option<Arc<str>>,
@@ -73,7 +73,7 @@ pub struct EmulatedAttempt {
 }
 
 impl EmulatedAttempt {
-    /// It does this at once, and says nothing of its own.
+    /// Builds an attempt that behaves like this at once, with default texts.
     pub fn of(behaviour: Behaviour) -> EmulatedAttempt {
         EmulatedAttempt {
             behaviour,
@@ -115,7 +115,7 @@ pub enum EmulationPlan {
     },
 }
 
-/// Tells units apart, so that two of them do not share their luck.
+/// Numbers that make the random behaviour of units differ from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Salt {
     /// The generation, the step and the item: the same in every run.
@@ -125,7 +125,7 @@ pub struct Salt {
 }
 
 impl Emulation {
-    /// What the given attempt does, with all that it says.
+    /// Returns what the given attempt does and reports.
     pub fn attempt(&self, attempt: u32, salt: Salt) -> EmulatedAttempt {
         let behaviour = self.behaviour(attempt, salt);
         let (after, cause) = match behaviour {
@@ -140,7 +140,8 @@ impl Emulation {
         EmulatedAttempt { after, cause, output: self.output.clone(), ..EmulatedAttempt::of(behaviour) }
     }
 
-    /// What the given attempt does.
+    /// Returns the behaviour of the given attempt: the next of the sequence, or drawn by the odds. The draw depends
+    /// only on the seed, the unit and the attempt, so that a replay draws the same.
     pub fn behaviour(&self, attempt: u32, salt: Salt) -> Behaviour {
         match &self.plan {
             EmulationPlan::Sequence(sequence) => {

@@ -16,7 +16,7 @@ pub enum Reason {
     Processing,
     /// The input is at fault, so no service is blamed.
     Data,
-    /// Nobody had room for it: queued or deferred for too long.
+    /// No worker had room for it: queued or deferred for too long.
     Capacity,
     /// A limit or a deadline passed.
     Time,
@@ -62,12 +62,12 @@ impl Error {
         Error { cause: cause.into(), ..Error::default() }
     }
 
-    /// What the engine itself finds wrong with the data, under an engine-made action name.
+    /// Builds an error that the engine found in the data, under an engine-made action name.
     pub fn found_by(action: &str, cause: impl Into<Arc<str>>) -> Error {
         Error::found_with(action, Reason::Data, cause)
     }
 
-    /// What the engine itself finds, under an engine-made action name.
+    /// Builds an error that the engine found, under an engine-made action name.
     pub fn found_with(action: &str, reason: Reason, cause: impl Into<Arc<str>>) -> Error {
         Error { reason, found_by: Some(action.into()), ..Error::new(cause) }
     }
@@ -79,7 +79,7 @@ pub const EXPRESSION_ACTION: &str = "EvaluateExpressionAction";
 pub const OUTPUT_ACTION: &str = "RecordOutputAction";
 /// The engine-made action of a child flow that is not there.
 pub const CHILD_ACTION: &str = "StartChildAction";
-/// The engine-made action of a queue or signal that nobody answered in time.
+/// The engine-made action of a queue timeout, and of a signal that did not arrive in time.
 pub const TIMEOUT_ACTION: &str = "AwaitAction";
 /// The engine-made action of an attempt that was deferred for too long.
 pub const DEFER_ACTION: &str = "DeferAction";
@@ -101,17 +101,17 @@ pub struct RunError {
 }
 
 impl RunError {
-    /// The error of a step or item.
+    /// Builds the run error of a step or item.
     pub fn of_unit(unit: UnitRef, fatal: bool, error: Error) -> RunError {
         RunError { unit: Some(unit), fatal, error, waiting: None }
     }
 
-    /// A fatal error of the run itself.
+    /// Builds a fatal error of the run itself.
     pub fn of_run(error: Error) -> RunError {
         RunError { unit: None, fatal: true, error, waiting: None }
     }
 
-    /// Where it arose: the step at fault, or the one that was waited for.
+    /// Returns the unit that the error belongs to: the one at fault, or the one that the run was waiting for.
     pub fn place(&self) -> Option<UnitRef> {
         self.unit.or(self.waiting)
     }

@@ -47,7 +47,7 @@ pub struct Scope {
 
 /// A compiled program, or a whole value with programs in it.
 pub trait Evaluate: Send + Sync {
-    /// The value in this scope, or a sentence that says what is wrong.
+    /// Evaluates in this scope, or returns a sentence that says what is wrong.
     fn evaluate(&self, scope: &Scope) -> Result<Value, String>;
 }
 

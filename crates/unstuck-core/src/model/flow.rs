@@ -33,9 +33,9 @@ pub struct Flow {
     pub input: Option<Arc<dyn CheckInput>>,
     /// What a completed run puts out; without it, the output of the last steps.
     pub output: Option<Template>,
-    /// When a run is given up on.
+    /// The time by which a run must have ended.
     pub deadline: Option<Deadline>,
-    /// How many runs may go on at once.
+    /// How many runs may be under way at once.
     pub concurrency: Option<Concurrency>,
     /// For people and filters.
     pub labels: BTreeMap<String, String>,
@@ -51,7 +51,7 @@ pub struct Flow {
     pub directory: Arc<str>,
 }
 
-/// What decides how a run goes on: see the module `interpreter`.
+/// Selects the interpreter of its runs: see the module `interpreter`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RunKind {
     /// The graph of the flow's steps.
@@ -77,12 +77,12 @@ pub enum Deadline {
     At(Time),
 }
 
-/// How many runs of a flow go on at once.
+/// How many runs of a flow may be under way at once.
 #[derive(Clone, Debug)]
 pub struct Concurrency {
-    /// So many.
+    /// The number of slots.
     pub limit: u32,
-    /// For each value of this, if given.
+    /// With a key, each of its values has these slots.
     pub key: Option<Expression>,
     /// Whether a run keeps its slot in `error`, `held` and `paused`.
     pub strict: bool,
@@ -144,9 +144,9 @@ pub struct ForEach {
 }
 
 impl ForEach {
-    /// How many go on at once where nothing else is said.
+    /// The default of `parallel`.
     pub const PARALLEL: u32 = 16;
-    /// How many there may be where nothing else is said.
+    /// The default of `maxItems`.
     pub const MAX_ITEMS: u32 = 10_000;
 }
 
@@ -175,7 +175,7 @@ impl Kind {
     /// The queue of emulated steps.
     pub const EMULATION_QUEUE: &'static str = "@emulate";
 
-    /// The queue that attempts of this kind wait in; empty where there is nothing to hand out.
+    /// Returns the queue that attempts of this kind wait in; empty for kinds without a worker.
     pub fn queue(&self) -> Arc<str> {
         match self {
             Kind::Action(name) => name.clone(),
@@ -185,8 +185,8 @@ impl Kind {
         }
     }
 
-    /// The queue as a run has it: one with a home has queues of its own for what is executed beside the engine, so
-    /// that only the engine that serves this home takes from them.
+    /// Returns the queue that a run with this home uses. A home has its own queues for local work (`@...`), so that
+    /// only the engine that drives the home takes from them.
     pub fn queue_at(queue: &Arc<str>, home: Option<&Arc<str>>) -> Arc<str> {
         match home {
             Some(home) if queue.starts_with('@') => format!("{queue}@{home}").into(),
@@ -194,7 +194,7 @@ impl Kind {
         }
     }
 
-    /// What it computes when it begins.
+    /// Returns what the step's own expression reads when it begins.
     pub fn reads(&self) -> Option<&Reads> {
         match self {
             Kind::Set(value) => value.reads(),
@@ -208,7 +208,7 @@ impl Kind {
         }
     }
 
-    /// The word for it in a flow file.
+    /// Returns the keyword of this kind in a flow file.
     pub fn word(&self) -> &'static str {
         match self {
             Kind::Action(_) => "action",
@@ -245,18 +245,18 @@ pub enum WaitFor {
 }
 
 impl Flow {
-    /// The step at this place.
+    /// Returns the step at this index.
     pub fn step(&self, ix: StepIndex) -> &Step {
         &self.steps[usize::from(ix.0)]
     }
 
-    /// The place of the step of this id.
+    /// Finds the index of the step with this id.
     pub fn find_step(&self, id: &str) -> Option<StepIndex> {
         let place = self.steps.iter().position(|step| &*step.id == id)?;
         u16::try_from(place).ok().map(StepIndex)
     }
 
-    /// All places, in order.
+    /// Iterates over all indices, in order.
     pub fn step_indices(&self) -> impl Iterator<Item = StepIndex> + use<> {
         (0..u16::try_from(self.steps.len()).unwrap_or(u16::MAX)).map(StepIndex)
     }

@@ -9,7 +9,7 @@ use crate::time::Time;
 
 /// The longest tail of one stream that is kept.
 pub const MAX_TAIL_BYTES: usize = 64 * 1024;
-/// So many ignored lines of one report are kept; the others are counted.
+/// How many ignored lines of one report are kept; the others are counted.
 pub const MAX_IGNORED_LINES: usize = 5;
 /// The most that one log may have, ignored lines included.
 pub const MAX_LOG_BYTES: usize = 3 * MAX_TAIL_BYTES;

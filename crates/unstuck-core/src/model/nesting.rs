@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::run::{Origin, Run};
 
-/// Children and handlers may be nested so deep, unless a setting says otherwise.
+/// How deep children and handlers may be nested by default.
 pub const MAX_NESTING: u32 = 32;
 
-/// A long chain of flows is kept and shown by so many at each end.
+/// How many flows of a long chain are kept and shown at each end.
 const KEPT_AT_EACH_END: usize = 4;
 
 /// Where a child or handler stands below its root run.
@@ -23,12 +23,12 @@ pub struct Nesting {
 }
 
 impl Nesting {
-    /// Where a child or handler of this run, which is a run of `flow`, stands.
+    /// Returns the nesting of a child or handler of `parent`, which is a run of `flow`.
     pub fn below(parent: &Run, flow: &Arc<str>) -> Nesting {
         let mut flows = match (&parent.nesting, &parent.origin) {
             (Some(nesting), _) => nesting.flows.clone(),
             (None, Origin::Root) => Vec::new(),
-            // A child of an older store, which did not keep this.
+            // A child from an older store, which did not record its nesting.
             (None, Origin::Child { .. } | Origin::Handler { .. }) => vec![parent.root_flow.clone()],
         };
         flows.push(flow.clone());
@@ -51,7 +51,7 @@ impl Nesting {
         ))
     }
 
-    /// The flows from the root down to a run of `flow`, shortened in the middle.
+    /// Lists the flows from the root down to a run of `flow`, shortened in the middle.
     fn chain(&self, flow: &str) -> String {
         let left_out = (self.depth as usize).saturating_sub(self.flows.len());
         let mut chain = String::new();
@@ -66,7 +66,7 @@ impl Nesting {
     }
 }
 
-/// How many runs stand above this one, as far as is known.
+/// Returns how many runs are above this one, as far as an older store knows it.
 fn depth_of(run: &Run) -> u32 {
     match (&run.nesting, &run.origin) {
         (Some(nesting), _) => nesting.depth,

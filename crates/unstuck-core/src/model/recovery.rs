@@ -25,7 +25,7 @@ impl BackOff {
     }
 }
 
-/// What a step does about its own errors, before anything else is asked.
+/// What a step does about its own errors, before policies and handlers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RetryStrategy {
     /// Nothing is retried.
@@ -39,7 +39,7 @@ pub enum RetryStrategy {
     },
     /// Waits for an operator's choice.
     Hold {
-        /// After so many failures in the round it is no longer held; `None` is unlimited.
+        /// After this many failures in the round it is no longer held; `None` is unlimited.
         max_attempts: Option<u32>,
     },
 }
@@ -89,7 +89,7 @@ pub struct Limits {
 impl Limits {
     /// The lease of a worker that gets no other.
     pub const HEARTBEAT_TIMEOUT: Millis = Millis::seconds(30);
-    /// The longest attempt where nothing else is said.
+    /// The default timeout of an attempt.
     pub const TIMEOUT: Millis = Millis::hours(12);
 }
 

@@ -16,10 +16,10 @@ use crate::model::recent::RecentAttempt;
 use crate::model::unit::{AttemptPhase, Items, ItemsEnd, StepRun, Unit, UnitCounts, UnitRef, UnitState};
 use crate::time::Time;
 
-/// So many signals of one name are kept for a run that is not waiting for them yet.
+/// How many signals of one name are kept until a step consumes them.
 pub const KEPT_SIGNALS: usize = 1_000;
 
-/// Signals of so many names are kept; the names that steps of the flow wait for come on top.
+/// How many signal names are kept, besides the names that steps of the flow wait for.
 pub const KEPT_SIGNAL_NAMES: usize = 100;
 
 /// One execution of a flow.
@@ -74,7 +74,7 @@ pub struct Run {
     pub recent: Vec<RecentAttempt>,
     /// Signals that have come and wait to be consumed.
     pub signals: BTreeMap<Arc<str>, VecDeque<Payload>>,
-    /// The bulk action that has started this generation, while that does not know how it came out.
+    /// The bulk action that started this generation and waits for its result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bulk: Option<BulkRef>,
 }
@@ -82,7 +82,7 @@ pub struct Run {
 /// Where a run comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
-    /// Somebody started it.
+    /// Started from outside.
     Root,
     /// A `flow` step of another run.
     Child {
@@ -92,7 +92,7 @@ pub enum Origin {
         unit: UnitRef,
         /// The attempt of that which it works for.
         serves: ParentAttempt,
-        /// Whether it runs inside a handler: then nothing rests in `error`.
+        /// Whether it runs inside a handler: then no step stays in `error`.
         in_handler: bool,
     },
     /// The exception handler of another run.
@@ -104,7 +104,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The run to tell about changes.
+    /// Returns the run that is notified about changes of this one.
     pub fn parent(&self) -> Option<RunId> {
         match self {
             Origin::Root => None,
@@ -112,7 +112,7 @@ impl Origin {
         }
     }
 
-    /// The attempt of the parent that this run works for.
+    /// Returns the attempt of the parent that this run works for.
     pub fn serves(&self) -> Option<ParentAttempt> {
         match self {
             Origin::Root => None,
@@ -121,7 +121,7 @@ impl Origin {
         }
     }
 
-    /// Whether nothing may rest in `error` here.
+    /// Returns whether the run belongs to a handler: then no step may stay in `error`, because nobody would see it.
     pub fn is_in_handler(&self) -> bool {
         match self {
             Origin::Root => false,
@@ -154,14 +154,14 @@ pub enum PausedBy {
 pub enum Slot {
     /// There is no limit.
     Unlimited,
-    /// It has none now, and needs one to go on.
+    /// It has none now, and needs one to continue.
     Wanted(Limit),
     /// It has one.
     Taken(Limit),
 }
 
 impl Slot {
-    /// Whether the run may go on.
+    /// Returns whether the run may dispatch: it has a slot or needs none.
     pub fn allows_progress(&self) -> bool {
         match self {
             Slot::Unlimited | Slot::Taken(_) => true,
@@ -170,12 +170,12 @@ impl Slot {
     }
 }
 
-/// A limit on how many runs go on at once.
+/// A limit on how many runs may be under way at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
     /// The flow, and the value of its `key` where there is one.
     pub name: Arc<str>,
-    /// So many.
+    /// The number of slots.
     pub max: u32,
     /// Whether the slot is kept in `error`, `held` and `paused`.
     pub strict: bool,
@@ -208,7 +208,7 @@ pub struct Handler {
     pub flow: Arc<str>,
     /// Its run, once started.
     pub run: Option<RunId>,
-    /// What that run is doing, as it last told.
+    /// The state that run last reported.
     pub state: RunState,
 }
 
@@ -224,7 +224,7 @@ pub struct RunEnd {
 pub enum RunOutcome {
     /// Every step is done.
     Completed {
-        /// What it puts out.
+        /// Its output.
         output: Payload,
     },
     /// It failed.
@@ -233,13 +233,13 @@ pub enum RunOutcome {
         /// The handler, and its own error if it failed too.
         handler: Option<(RunId, Option<Box<RunError>>)>,
     },
-    /// Somebody cancelled it.
+    /// It was cancelled.
     Cancelled { reason: Option<Arc<str>> },
     /// Another run took its place.
     Superseded { by: RunId },
 }
 
-/// What of a run is at rest and may need a person, whatever its state is.
+/// Whether steps of a run may need an operator, whatever the state of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attention {
     /// A step is in error.
@@ -258,9 +258,9 @@ pub enum RunState {
     Running,
     /// Timers or signals come first.
     Waiting,
-    /// A step is at rest after an error.
+    /// A step is in error, and nothing else is under way.
     Error,
-    /// An operator chooses.
+    /// Waits for an operator's choice.
     Held,
     /// By an operator.
     Paused,
@@ -268,7 +268,7 @@ pub enum RunState {
     Completed,
     /// Final: it failed.
     Failed,
-    /// Final: somebody cancelled it.
+    /// Final: it was cancelled.
     Cancelled,
     /// Final: another run took its place.
     Superseded,
@@ -320,7 +320,7 @@ impl RunState {
 }
 
 impl Run {
-    /// The attempts that executors of an engine's own process have.
+    /// Lists the live attempts that executors of an engine's own process have.
     pub fn local_attempts(&self) -> Vec<(AttemptId, Worker)> {
         let mut found = Vec::new();
         self.each_unit(|unit, state| {
@@ -336,7 +336,8 @@ impl Run {
         found
     }
 
-    /// Its state: final, or the first that applies of `paused`, `running`, `held`, `error`, `waiting`, `queued`.
+    /// Returns the state of the run: final, or the first that applies of `paused`, `running`, `held`, `error`,
+    /// `waiting`, `queued`.
     pub fn state(&self) -> RunState {
         match &self.phase {
             Phase::Ended(ended) => return ended.how.state(),
@@ -349,13 +350,13 @@ impl Run {
         self.state_by_units(self.slot.allows_progress())
     }
 
-    /// The state that the units would give the run if it had a slot.
+    /// Returns the state that the units would give the run if it had a slot.
     pub(crate) fn state_with_slot(&self) -> RunState {
         self.state_by_units(true)
     }
 
-    /// Whether somebody who looks for this state looks for this run: it is in it, or it is not final and a step of it is in
-    /// error or held, whatever else goes on.
+    /// Returns whether a filter for `state` finds this run: it is in that state, or it is not final and a step of it is
+    /// in error or held, whatever its other steps do.
     pub fn matches_state(&self, state: RunState) -> bool {
         let rests = self.attention();
         self.state() == state
@@ -363,7 +364,7 @@ impl Run {
             || (state == RunState::Held && rests.held)
     }
 
-    /// Which of `error` and `held` its steps are in, its own or those of children; nothing once it is final.
+    /// Returns which of `error` and `held` its steps are in, those of children included; neither once it is final.
     pub fn attention(&self) -> Attention {
         if self.is_final() {
             return Attention::default();
@@ -376,7 +377,7 @@ impl Run {
         }
     }
 
-    /// What the units are doing, counted.
+    /// Counts units by what they mean for the state of the run.
     fn unit_counts(&self) -> UnitCounts {
         let mut all = UnitCounts::default();
         for step in &self.steps {
@@ -395,6 +396,7 @@ impl Run {
         all
     }
 
+    /// Derives the state from the counts of units; ready units count as running only with a slot.
     fn state_by_units(&self, has_slot: bool) -> RunState {
         match self.unit_counts() {
             UnitCounts { running: 1.., .. } => RunState::Running,
@@ -406,14 +408,14 @@ impl Run {
         }
     }
 
-    /// Whether an attempt or a child is under way.
+    /// Returns whether an attempt or a child is under way.
     pub fn has_active(&self) -> bool {
         let mut active = false;
         self.each_unit(|_, unit| active |= matches!(unit.state, UnitState::Active(_)));
         active
     }
 
-    /// Whether steps may be scheduled now.
+    /// Returns whether steps may begin now: the run is neither failing nor paused, and has a slot if it needs one.
     pub fn can_schedule(&self) -> bool {
         matches!(self.phase, Phase::Going) && self.paused.is_none() && self.slot.allows_progress()
     }
@@ -428,7 +430,7 @@ impl Run {
         matches!(self.phase, Phase::Ended(_))
     }
 
-    /// The unit of this name, if it exists now.
+    /// Returns a unit, if it exists now.
     pub fn unit(&self, unit: UnitRef) -> Option<&Unit> {
         match (self.steps.get(usize::from(unit.step.0))?, unit.item) {
             (StepRun::Single(single), None) => Some(single),
@@ -450,7 +452,7 @@ impl Run {
         &self.steps[usize::from(step.0)]
     }
 
-    /// The items of a step that has some.
+    /// Returns the items of a fan-out whose list is known.
     pub fn items(&self, step: StepIndex) -> Option<&Items> {
         match self.step(step) {
             StepRun::Items(items) => Some(items),
@@ -472,7 +474,7 @@ impl Run {
         }
     }
 
-    /// The units that `wanted` picks, in order.
+    /// Lists the units that fulfil `wanted`, in order.
     pub fn units_where(&self, wanted: impl Fn(&Unit) -> bool) -> Vec<UnitRef> {
         let mut found = Vec::new();
         self.each_unit(|unit, state| {
@@ -493,8 +495,8 @@ impl StepRun {
         }
     }
 
-    /// The word for its state; a fan-out that is open is the first that applies of `active`, `ready`, `held`,
-    /// `error`, `waiting`, as its items are, else `pending`.
+    /// Returns the word for its state. An open fan-out is the first that applies of `active`, `ready`, `held`, `error`,
+    /// `waiting` among its items, else `pending`.
     pub fn word(&self) -> &'static str {
         let items = match self {
             StepRun::Single(unit) => return unit.state.word(),
@@ -513,7 +515,7 @@ impl StepRun {
         }
     }
 
-    /// Whether what needs it may go on.
+    /// Returns whether steps that need this one may begin.
     pub fn unblocks_dependents(&self) -> bool {
         match self {
             StepRun::Single(unit) => unit.state.unblocks_dependents(),
@@ -527,7 +529,7 @@ impl StepRun {
         }
     }
 
-    /// What the step put out; `None` for null.
+    /// Returns the output of the step; `None` stands for null.
     pub fn output(&self) -> Option<&Payload> {
         match self {
             StepRun::Single(Unit { state: UnitState::Completed { output, .. }, .. })

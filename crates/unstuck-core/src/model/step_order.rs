@@ -1,5 +1,5 @@
-//! The order of a flow's steps, by which events, tokens and rows number them: kept with the flow version, and put back when
-//! the flow is compiled again, whatever order that gives.
+//! The order of a flow's steps. Events, tokens and rows refer to steps by index, so the order is stored with the flow
+//! version and restored when the flow is compiled again, whatever order the compiler gives.
 
 use std::sync::Arc;
 
@@ -7,12 +7,13 @@ use crate::model::expression::{Expression, Template};
 use crate::model::flow::{Flow, Kind, Step, StepIndex, WaitFor};
 
 impl Flow {
-    /// The ids of its steps, in order.
+    /// Lists the ids of the steps, in order.
     pub fn step_ids(&self) -> Arc<[Arc<str>]> {
         self.steps.iter().map(|step| step.id.clone()).collect()
     }
 
-    /// The same flow with its steps in the order of these ids, or why that cannot be.
+    /// Reorders the steps to match these ids and updates every index that refers to them. Fails if the ids are not the
+    /// same set.
     pub fn in_order_of(mut self, ids: &[Arc<str>]) -> Result<Flow, String> {
         if self.steps.iter().map(|step| &step.id).eq(ids) {
             return Ok(self);
@@ -34,7 +35,7 @@ impl Flow {
         let moved = StepMoves(&place_of);
         for (place, step) in ordered.iter_mut().enumerate() {
             moved.move_step(step);
-            // What needs it comes after it: the whole of the scheduler stands on that.
+            // The scheduler relies on every step coming after the steps it needs.
             if step.node.needs.iter().any(|need| usize::from(need.0) >= place) {
                 return Err(describe_other_steps(&old, ids));
             }
@@ -55,6 +56,7 @@ impl Flow {
     }
 }
 
+/// Describes that the stored steps and the compiled ones differ.
 fn describe_other_steps(now: &[Arc<str>], kept: &[Arc<str>]) -> String {
     let list = |ids: &[Arc<str>]| ids.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
     format!(
@@ -65,7 +67,7 @@ fn describe_other_steps(now: &[Arc<str>], kept: &[Arc<str>]) -> String {
     )
 }
 
-/// For each place of a step before, its place now.
+/// The new index of each step, by its old index.
 struct StepMoves<'a>(&'a [StepIndex]);
 
 impl StepMoves<'_> {
@@ -73,6 +75,7 @@ impl StepMoves<'_> {
         self.0.get(usize::from(step.0)).copied().unwrap_or(step)
     }
 
+    /// Updates the indices that a step refers to.
     fn move_step(&self, step: &mut Step) {
         for need in &mut step.node.needs {
             *need = self.new_index(*need);

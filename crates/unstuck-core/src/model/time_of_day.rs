@@ -1,5 +1,5 @@
-//! A time of day in a time zone, and the instant at which it comes next. The rules of the zone are part of the flow as it was
-//! compiled: nothing is looked up while something is decided, and the instant is recorded.
+//! A time of day in a time zone, and the instant at which it comes next. The rules of the zone are compiled into the
+//! flow, so that a decision looks nothing up and replays the same.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ pub struct TimeOfDay {
     pub days: Vec<Weekday>,
 }
 
-/// So many days are looked at: from the day before to one week later, and two more where a day was left out of the calendar.
+/// How many days are tried: from the day before to one week later, and two more for days that a zone skipped.
 const DAYS: usize = 11;
 
 impl TimeOfDay {
-    /// The first such time after `after`, never `after` itself. A time that clocks leave out on a day comes when they are set
-    /// forward, the moment after the gap; one that they show twice comes the first time. None at the end of the calendar.
+    /// Returns the first such time after `after`, never `after` itself. A time that the clocks skip on a day comes at
+    /// the end of the gap; one that they show twice comes the first time. None at the end of the calendar.
     pub fn next(&self, after: Time) -> Option<Time> {
         let mut date = after.timestamp().to_zoned(self.rules.clone()).date().yesterday().ok()?;
         for _ in 0..DAYS {
             let is_wanted = self.days.is_empty() || self.days.contains(&date.weekday());
-            if is_wanted && let Some(at) = self.on(date).filter(|at| *at > after) {
+            if is_wanted && let Some(at) = self.instant_on(date).filter(|at| *at > after) {
                 return Some(at);
             }
             date = date.tomorrow().ok()?;
@@ -41,14 +41,16 @@ impl TimeOfDay {
         None
     }
 
-    fn on(&self, date: Date) -> Option<Time> {
+    /// Returns the instant of this time of day on a date. In a gap it is the end of the gap, in a fold the first of the
+    /// two.
+    fn instant_on(&self, date: Date) -> Option<Time> {
         let local = date.to_datetime(self.at);
         let at = match self.rules.to_ambiguous_timestamp(local).offset() {
             AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
                 offset.to_timestamp(local).ok()?
             }
             AmbiguousOffset::Gap { before, .. } => {
-                // Counted on by the old offset, the time lies at or behind the end of the gap.
+                // By the offset before the gap, the time lies at or after the end of the gap.
                 let behind =
                     before.to_timestamp(local).ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
                 self.rules.preceding(behind).next()?.timestamp()

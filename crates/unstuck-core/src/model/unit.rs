@@ -1,4 +1,4 @@
-//! Units: what has attempts, budgets, a hold and a schedule, which is a step, or one item of a `forEach` step.
+//! Units: a step, or one item of a `forEach` step. A unit has attempts, budgets, a hold and a schedule.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::model::run::RunState;
 use crate::policy::PolicyRef;
 use crate::time::{Millis, Time};
 
-/// So many ended attempts are kept with a unit, over the generations; the history has them all.
+/// How many ended attempts are kept with a unit, over the generations; the history has all of them.
 pub const KEPT_ATTEMPTS: usize = 20;
 
-/// The list of a fan-out is kept in parts of so many items.
+/// How many items one stored part of a list holds.
 pub const ITEMS_PER_PART: usize = 64;
 
 /// Names a unit in its run.
@@ -66,7 +66,7 @@ pub struct Items {
     pub in_motion: u32,
     /// How the launched ones count for the state of the run.
     pub tally: UnitCounts,
-    /// What the step as a whole has come to.
+    /// How the step as a whole ended.
     pub end: ItemsEnd,
     /// Attempts of the step itself, from before its list was known, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -74,7 +74,7 @@ pub struct Items {
 }
 
 impl Items {
-    /// Moves on to the next item that is to be launched: in a later generation some are done already.
+    /// Moves `next` to the next item to launch: in a later generation some are done already.
     pub(crate) fn skip_done(&mut self) {
         let is_done = |unit: &Unit| !matches!(unit.state, UnitState::Pending);
         while self.units.get(&self.next).is_some_and(is_done) {
@@ -82,7 +82,7 @@ impl Items {
         }
     }
 
-    /// The items that are to be launched, in order.
+    /// Iterates over the items that are yet to be launched, in order.
     pub fn items_to_launch(&self) -> impl Iterator<Item = u32> {
         let waits =
             |item: &u32| self.units.get(item).is_none_or(|unit| matches!(unit.state, UnitState::Pending));
@@ -90,7 +90,8 @@ impl Items {
     }
 }
 
-/// How many units count as what for the state of their run, so that nobody has to look at them all.
+/// How many units are in which state of the run's interest, counted up so that the state of a run needs no visit to
+/// all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitCounts {
     /// Ready: they run if the run has a slot.
@@ -103,7 +104,7 @@ pub struct UnitCounts {
 }
 
 impl UnitCounts {
-    /// Where a unit in this state is counted, if anywhere.
+    /// Returns the counter for a unit in this state, if it is counted. A `flow` step counts as its child's state.
     pub(crate) fn counter_of(&mut self, state: &UnitState) -> Option<&mut u32> {
         match state {
             UnitState::Ready(_) => Some(&mut self.ready),
@@ -113,7 +114,7 @@ impl UnitCounts {
                     RunState::Held => Some(&mut self.held),
                     RunState::Error => Some(&mut self.error),
                     RunState::Waiting | RunState::Paused => Some(&mut self.waiting),
-                    // It waits for a slot, and so does its parent: what is counted nowhere is queued.
+                    // The child waits for a slot, so its parent is queued too: a unit that is not counted at all makes the run queued.
                     RunState::Queued => None,
                     RunState::Running
                     | RunState::Completed
@@ -141,7 +142,7 @@ impl UnitCounts {
         }
     }
 
-    /// Counts `now` in the place of `before`, which was counted.
+    /// Replaces the contribution `before` of a fan-out by `now`.
     pub(crate) fn replace(&mut self, before: UnitCounts, now: UnitCounts) {
         self.ready = self.ready + now.ready - before.ready;
         self.running = self.running + now.running - before.running;
@@ -151,7 +152,7 @@ impl UnitCounts {
     }
 }
 
-/// What a fan-out as a whole has come to.
+/// How a fan-out as a whole ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ItemsEnd {
     /// Nothing yet.
@@ -166,16 +167,15 @@ pub enum ItemsEnd {
     Failed { at: Time },
     /// A handler took over.
     Dropped { at: Time },
-    /// The run ended under it.
+    /// Its run ended first.
     Cancelled { at: Time },
-    /// An operator said so.
+    /// By an operator.
     Skipped { at: Time },
 }
 
-/// A step or item and where it stands.
+/// The state of a step or item.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unit {
-    /// Where it stands.
     pub state: UnitState,
     /// Its input; `None` is the run's input.
     pub input: Option<Payload>,
@@ -201,7 +201,7 @@ pub struct EarlierAttempt {
 }
 
 impl Unit {
-    /// What the next generation is told of the attempts so far.
+    /// Takes all attempts so far out of the unit, marked with their generation, for the next generation.
     pub(crate) fn take_earlier_attempts(&mut self, generation: u32) -> Vec<EarlierAttempt> {
         let mut all = std::mem::take(&mut self.earlier);
         let past = std::mem::take(&mut self.past).into_iter();
@@ -220,7 +220,7 @@ impl Unit {
     }
 }
 
-/// The attempts from one (re)sumption to the next, and what they have used up.
+/// The attempts from one resume to the next, and the budgets they have used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Round {
     /// The first is 1.
@@ -237,7 +237,7 @@ pub struct Round {
     pub deferrals: u32,
     /// The time of deferral so far.
     pub deferred: Millis,
-    /// The bulk action that has begun it, while that does not know how it came out.
+    /// The bulk action that began it and waits for its result.
     pub bulk: Option<BulkRef>,
 }
 
@@ -257,13 +257,14 @@ impl Default for Round {
 }
 
 impl Round {
-    /// Whether it is given only to a worker that runs nothing else: what has cost two workers takes nobody with it.
+    /// Returns whether the next attempt needs a worker that runs nothing else: two workers were lost with it, so that
+    /// it must not take other attempts with it again.
     pub fn must_run_alone(&self) -> bool {
         self.losses > 1
     }
 }
 
-/// Where a unit stands. Each state has the data that is valid in it, and nothing else.
+/// The state of a unit. Each state has the data that is valid in it, and nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnitState {
     /// Not reached yet.
@@ -275,18 +276,18 @@ pub enum UnitState {
     Active(LiveAttempt),
     /// A timer or a signal comes first.
     Waiting(Waiting),
-    /// An operator chooses.
+    /// Waits for an operator's choice.
     Held {
         /// Since when.
         since: Time,
     },
-    /// At rest after an error, for good or until a policy resumes it.
+    /// In error, until a policy or an operator resumes it.
     Error {
         /// Since when.
         since: Time,
-        /// What resumes it by itself, if anything does.
+        /// The resume that a policy has scheduled, if any.
         resume: Option<AutoResume>,
-        /// Whether somebody has seen it and wants it left alone.
+        /// Set once an operator has acknowledged it: no policy resumes it then.
         acknowledged: Option<Acknowledged>,
     },
     /// Done.
@@ -301,17 +302,17 @@ pub enum UnitState {
     /// Failed for good.
     Failed {
         at: Time,
-        /// Whether the flow goes on without it.
+        /// Whether the flow continues without it.
         goes_on: bool,
     },
     /// A handler took over.
     Dropped { at: Time },
-    /// The run ended under it.
+    /// Its run ended first.
     Cancelled { at: Time },
 }
 
 impl UnitState {
-    /// Whether nothing more happens to it in this generation.
+    /// Returns whether nothing more happens to the unit in this generation.
     pub fn is_final(&self) -> bool {
         match self {
             UnitState::Pending
@@ -328,7 +329,7 @@ impl UnitState {
         }
     }
 
-    /// The attempt under way, if there is one.
+    /// Returns the attempt under way, if there is one.
     pub fn live(&self) -> Option<&LiveAttempt> {
         match self {
             UnitState::Active(live) => Some(live),
@@ -345,7 +346,7 @@ impl UnitState {
         }
     }
 
-    /// Whether it is on its way by itself: ready, active or waiting.
+    /// Returns whether the unit advances without an operator: ready, active or waiting.
     pub fn is_progressing(&self) -> bool {
         match self {
             UnitState::Ready(_) | UnitState::Active(_) | UnitState::Waiting(_) => true,
@@ -360,7 +361,7 @@ impl UnitState {
         }
     }
 
-    /// Whether what needs it may go on.
+    /// Returns whether steps that need this unit may begin.
     pub fn unblocks_dependents(&self) -> bool {
         match self {
             UnitState::Completed { .. }
@@ -403,7 +404,7 @@ pub struct AutoResume {
     pub policy: PolicyRef,
 }
 
-/// An error that somebody has seen.
+/// An acknowledged error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Acknowledged {
     pub at: Time,
@@ -415,7 +416,7 @@ pub struct Acknowledged {
 pub enum SkippedBy {
     /// Its `if` was false.
     Condition,
-    /// An operator said so.
+    /// By an operator.
     Operator,
 }
 
@@ -436,7 +437,7 @@ pub struct QueuedAttempt {
 /// Where in its queue an attempt waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuePlace {
-    /// Before all that came by itself.
+    /// Before all attempts that were queued normally.
     pub front: bool,
     /// Only for a worker that runs nothing else.
     pub alone: bool,
@@ -458,14 +459,14 @@ pub struct LiveAttempt {
     pub resumed_by: Option<ResumedBy>,
     /// When it became ready.
     pub queued_at: Time,
-    /// Who is at it.
+    /// What executes it, and in which phase.
     pub doing: AttemptPhase,
     /// Its `startTimeout` or lease is moved on to this time, because the engine was down for a while.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spared: Option<Time>,
 }
 
-/// Who is at an attempt, and how far.
+/// What executes an attempt, and in which phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AttemptPhase {
     /// Handed to a worker, not yet started.
@@ -484,7 +485,7 @@ pub enum AttemptPhase {
     Child {
         /// Since when.
         started_at: Time,
-        /// What the child is doing, as it last told.
+        /// The state the child last reported.
         state: RunState,
     },
 }
@@ -502,7 +503,7 @@ pub enum Waiting {
     /// A timer of the flow.
     Timer {
         due: Time,
-        /// Whether somebody gave that instant, and not a length of time.
+        /// Whether the flow gave that instant, rather than a length of time.
         #[serde(default)]
         is_instant: bool,
     },
@@ -516,7 +517,7 @@ pub enum Waiting {
 }
 
 impl Waiting {
-    /// When it goes on by itself, if it does.
+    /// Returns when the wait ends by itself, if it does.
     pub fn due(&self) -> Option<Time> {
         match self {
             Waiting::Again { due, .. } | Waiting::Timer { due, .. } => Some(*due),

@@ -20,7 +20,7 @@ pub struct PolicyAudit {
     pub name: Arc<str>,
     /// What was done to it.
     pub what: PolicyAuditKind,
-    /// Why, in their words.
+    /// The reason that the actor gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Arc<str>>,
     /// As it was.
@@ -37,7 +37,7 @@ pub struct PolicyAudit {
 pub enum PolicyAuditKind {
     /// It is new.
     Added,
-    /// It says something else.
+    /// Its contents changed.
     Changed,
     /// It takes part again.
     Enabled,

@@ -1,4 +1,4 @@
-//! Orders about policies: what becomes of the set, as a whole or not at all, and who is told to have done it.
+//! Commands that change policies: computes the new set, which applies as a whole or not at all, and the audit entries.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::policy::{
 };
 use crate::time::Time;
 
-/// Something that is ordered about policies. It is done as a whole or not at all.
+/// A command that changes policies. It applies as a whole or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PolicyCommand {
     /// Keep these.
@@ -17,7 +17,7 @@ pub enum PolicyCommand {
         /// As they were written.
         drafts: Vec<PolicyDraft>,
         /// Whether one whose id or name is there takes its place. It keeps its id and its age then; and whether it is
-        /// enabled, and a priority that somebody set, where the draft says nothing about that.
+        /// enabled, and a priority that was set explicitly, where the draft does not give them.
         replace: bool,
         by: Actor,
     },
@@ -43,7 +43,7 @@ pub enum PolicyCommand {
     Pause { reason: Arc<str>, by: Actor },
     /// Let policies resume again.
     Unpause {
-        /// What has waited resumes at most so many times a second.
+        /// How many of the resumes that waited may happen per second.
         rate: u32,
         by: Actor,
     },
@@ -58,12 +58,12 @@ pub struct PolicySet {
     pub switch: PolicySwitch,
 }
 
-/// What came of an order.
+/// The result of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PolicyOutcome {
     /// What was changed, in order.
     pub changes: Vec<PolicyAudit>,
-    /// The names of those that were as ordered already.
+    /// The names of policies that needed no change.
     pub unchanged: Vec<Arc<str>>,
 }
 
@@ -91,7 +91,7 @@ impl PolicyCommand {
         }
     }
 
-    /// Why, in their words.
+    /// The reason that the actor gave.
     pub fn reason(&self) -> Option<&str> {
         match self {
             PolicyCommand::Pause { reason, .. } => Some(reason),
@@ -108,7 +108,7 @@ impl fmt::Display for BadPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let PolicyProblem { message, hint, .. } = &self.problem;
         match &self.name {
-            // That there is none has its name already.
+            // This message contains the name already.
             Some(name) if message.ends_with(&format!("no policy `{name}`")) => {}
             Some(name) => write!(f, "policy `{name}`: ")?,
             None => write!(f, "policy {} of the list: ", self.place + 1)?,
@@ -117,8 +117,8 @@ impl fmt::Display for BadPolicy {
     }
 }
 
-/// The policies as an order leaves them, and what came of it. `clock` is what all corrections of the clock come to;
-/// `fresh_id` gives ids for those that have none.
+/// Applies a command to the policies and returns the new set with its audit entries, or everything that is wrong.
+/// `clock` is the sum of all clock corrections; `fresh_id` gives ids to policies without one.
 pub fn apply_command(
     policies: &Policies,
     order: PolicyCommand,
@@ -128,10 +128,10 @@ pub fn apply_command(
 ) -> Result<(PolicySet, PolicyOutcome), Vec<BadPolicy>> {
     let mut plan = PolicyChanges::new(policies, at, fresh_id);
     match order {
-        PolicyCommand::Load { drafts, replace, by } => drop(plan.load(&drafts, replace, &by)?),
-        PolicyCommand::Enable { names, by } => plan.enable(&names, true, &by)?,
-        PolicyCommand::Disable { names, by } => plan.enable(&names, false, &by)?,
-        PolicyCommand::Delete { names, by } => plan.delete(&names, &by)?,
+        PolicyCommand::Load { drafts, replace, by } => drop(plan.load_drafts(&drafts, replace, &by)?),
+        PolicyCommand::Enable { names, by } => plan.set_enabled(&names, true, &by)?,
+        PolicyCommand::Disable { names, by } => plan.set_enabled(&names, false, &by)?,
+        PolicyCommand::Delete { names, by } => plan.delete_named(&names, &by)?,
         PolicyCommand::Pause { reason, by } => {
             let switch = plan.switch.pause(at, by.clone(), reason.clone());
             plan.set_switch(switch, PolicyAuditKind::Paused, Some(reason), by);
@@ -144,7 +144,7 @@ pub fn apply_command(
     Ok((PolicySet { policies: plan.policies, switch: plan.switch }, plan.outcome))
 }
 
-/// These policies in force; what is wrong with them together is told of the one that comes later.
+/// Checks that these policies are valid as a set; a collision is reported for the later one.
 fn check_together(policies: Vec<Policy>) -> Result<Policies, Vec<BadPolicy>> {
     let names: Vec<Arc<str>> = policies.iter().map(|policy| policy.name.clone()).collect();
     Policies::new(policies).map_err(|problems| {
@@ -153,7 +153,8 @@ fn check_together(policies: Vec<Policy>) -> Result<Policies, Vec<BadPolicy>> {
     })
 }
 
-/// The policies with these among them, in force, in the place of those that they would replace.
+/// Returns the policies with these drafts added and enabled, replacing policies of the same id or name, and the added
+/// ones. For trials: nothing is stored.
 pub fn with_drafts(
     policies: &Policies,
     drafts: &[PolicyDraft],
@@ -163,11 +164,11 @@ pub fn with_drafts(
     let mut plan = PolicyChanges::new(policies, at, || format!("new-{}", number.next().unwrap_or(0)).into());
     let drafts: Vec<PolicyDraft> =
         drafts.iter().map(|draft| PolicyDraft { enabled: Some(true), ..draft.clone() }).collect();
-    let tried = plan.load(&drafts, true, &Actor::Engine)?;
+    let tried = plan.load_drafts(&drafts, true, &Actor::Engine)?;
     Ok((check_together(plan.policies)?, tried.into_iter().map(Arc::new).collect()))
 }
 
-/// Whether a draft would be enabled, if it were loaded in the place of the policy of the same id or name.
+/// Returns whether a draft would be enabled if it were loaded: where it does not say, as the policy that it replaces.
 pub fn would_be_enabled(policies: &Policies, draft: &PolicyDraft) -> bool {
     let same_id = draft.id.as_ref().and_then(|id| policies.by_id(id));
     let named = || draft.name.as_ref().and_then(|name| policies.iter().find(|known| known.name == *name));
@@ -175,7 +176,7 @@ pub fn would_be_enabled(policies: &Policies, draft: &PolicyDraft) -> bool {
     draft.enabled.unwrap_or_else(|| before.is_none_or(|before| before.enabled))
 }
 
-/// The policies with this one among them, in force.
+/// Returns the policies with the named one enabled, and that policy. For trials: nothing is stored.
 pub fn with_named(
     policies: &Policies,
     name: &Arc<str>,
@@ -191,14 +192,14 @@ pub fn with_named(
     Ok((check_together(all)?, vec![tried]))
 }
 
-/// That there is no policy of this name.
+/// Builds the problem of a name that no policy has.
 pub fn unknown_policy(place: usize, name: &Arc<str>) -> BadPolicy {
     let message = format!("there is no policy `{name}`");
     let problem = PolicyProblem { field: "name", message, hint: "`unstuck policy list` lists them" };
     BadPolicy { place, name: Some(name.clone()), problem }
 }
 
-/// The policies as an order would leave them.
+/// The policies while a command is being applied to them.
 struct PolicyChanges<F> {
     policies: Vec<Policy>,
     switch: PolicySwitch,
@@ -214,8 +215,8 @@ impl<F: FnMut() -> Arc<str>> PolicyChanges<F> {
         PolicyChanges { policies, switch, outcome: PolicyOutcome::default(), at, fresh_id }
     }
 
-    /// Loads drafts, and gives each as it is kept; or tells everything that is wrong with them.
-    fn load(
+    /// Checks and adds drafts, and returns the policies as they are kept; or everything that is wrong with any of them.
+    fn load_drafts(
         &mut self,
         drafts: &[PolicyDraft],
         replace: bool,
@@ -226,7 +227,7 @@ impl<F: FnMut() -> Arc<str>> PolicyChanges<F> {
         let mut age = self.policies.iter().map(|policy| policy.age).max().unwrap_or(0);
         for (place, draft) in drafts.iter().enumerate() {
             age += 1;
-            match self.check(draft, replace, age) {
+            match self.check_draft(draft, replace, age) {
                 Ok((policy, before)) => loaded.push((place, policy, before)),
                 Err(found) => problems.extend(found.into_iter().map(|problem| BadPolicy {
                     place,
@@ -260,14 +261,14 @@ impl<F: FnMut() -> Arc<str>> PolicyChanges<F> {
         Ok(after)
     }
 
-    /// A draft as it would be kept, with the policy that it replaces.
-    fn check(
+    /// Checks one draft against the policies. Returns the policy as it would be kept, and the one that it replaces.
+    fn check_draft(
         &mut self,
         draft: &PolicyDraft,
         replace: bool,
         age: u64,
     ) -> Result<(Policy, Option<Policy>), Vec<PolicyProblem>> {
-        let fresh = self.free_id();
+        let fresh = self.unused_id();
         let policy = draft.check(&fresh, age)?;
         let has_own_id = policy.id != fresh;
         let same_id = self.policies.iter().find(|known| known.id == policy.id);
@@ -297,8 +298,8 @@ impl<F: FnMut() -> Arc<str>> PolicyChanges<F> {
         Ok((Policy { version, ..after }, Some(before)))
     }
 
-    /// An id that no policy has.
-    fn free_id(&mut self) -> Arc<str> {
+    /// Draws ids until one is not in use.
+    fn unused_id(&mut self) -> Arc<str> {
         loop {
             let id = (self.fresh_id)();
             if self.policies.iter().all(|policy| policy.id != id) {
@@ -307,7 +308,7 @@ impl<F: FnMut() -> Arc<str>> PolicyChanges<F> {
         }
     }
 
-    /// Turns the switch for all policies, unless it stands so already.
+    /// Sets the switch for all policies and records the change; nothing if it is in that position already.
     fn set_switch(
         &mut self,
         switch: Option<PolicySwitch>,
@@ -322,7 +323,8 @@ impl<F: FnMut() -> Arc<str>> PolicyChanges<F> {
         self.outcome.changes.push(PolicyAudit { at, by, policy, name, what, reason, before, after });
     }
 
-    fn enable(&mut self, names: &[Arc<str>], enabled: bool, by: &Actor) -> Result<(), Vec<BadPolicy>> {
+    /// Enables or disables the named policies and records each change.
+    fn set_enabled(&mut self, names: &[Arc<str>], enabled: bool, by: &Actor) -> Result<(), Vec<BadPolicy>> {
         for place in self.find_positions(names)? {
             let before = self.policies[place].clone();
             let version = before.version.saturating_add(u32::from(before.enabled != enabled));
@@ -333,7 +335,8 @@ impl<F: FnMut() -> Arc<str>> PolicyChanges<F> {
         Ok(())
     }
 
-    fn delete(&mut self, names: &[Arc<str>], by: &Actor) -> Result<(), Vec<BadPolicy>> {
+    /// Deletes the named policies and records each.
+    fn delete_named(&mut self, names: &[Arc<str>], by: &Actor) -> Result<(), Vec<BadPolicy>> {
         let places = self.find_positions(names)?;
         for place in &places {
             self.record_change(Some(self.policies[*place].clone()), None, by);
@@ -343,7 +346,7 @@ impl<F: FnMut() -> Arc<str>> PolicyChanges<F> {
         Ok(())
     }
 
-    /// Where the policies of these names or ids are, each once.
+    /// Finds the positions of the policies with these names or ids, each once; or reports every unknown name.
     fn find_positions(&self, names: &[Arc<str>]) -> Result<Vec<usize>, Vec<BadPolicy>> {
         let mut places = Vec::new();
         let mut problems = Vec::new();
@@ -358,13 +361,13 @@ impl<F: FnMut() -> Arc<str>> PolicyChanges<F> {
         if problems.is_empty() { Ok(places) } else { Err(problems) }
     }
 
-    /// Notes what becomes of one policy.
+    /// Records the change of one policy in the audit list, or as unchanged.
     fn record_change(&mut self, before: Option<Policy>, after: Option<Policy>, by: &Actor) {
         let Some(policy) = after.as_ref().or(before.as_ref()) else { return };
         let (id, name) = (policy.id.clone(), policy.name.clone());
         let what = match (&before, &after) {
             (Some(before), Some(after)) if before == after => return self.outcome.unchanged.push(name),
-            (Some(before), Some(after)) => audit_kind_of_change(before, after),
+            (Some(before), Some(after)) => audit_kind_of(before, after),
             (None, _) => PolicyAuditKind::Added,
             (Some(_), None) => PolicyAuditKind::Deleted,
         };
@@ -382,8 +385,8 @@ impl<F: FnMut() -> Arc<str>> PolicyChanges<F> {
     }
 }
 
-/// What was done, where something was.
-fn audit_kind_of_change(before: &Policy, after: &Policy) -> PolicyAuditKind {
+/// Returns what kind of change turned `before` into `after`.
+fn audit_kind_of(before: &Policy, after: &Policy) -> PolicyAuditKind {
     let is_only_switched =
         Policy { enabled: before.enabled, version: before.version, ..after.clone() } == *before;
     match (is_only_switched, after.enabled) {

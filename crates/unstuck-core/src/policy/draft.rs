@@ -1,4 +1,4 @@
-//! A policy as somebody wrote it, and everything that can be wrong with it.
+//! Policy drafts: a policy as it was written, and every problem that it can have.
 
 use std::sync::Arc;
 
@@ -65,7 +65,8 @@ pub struct PolicyProblem {
 }
 
 impl PolicyDraft {
-    /// The policy, with the id that it gets if it gives none; or everything that is wrong with it by itself.
+    /// Checks the draft by itself and returns the policy, or every problem. `fresh_id` is used where the draft has no
+    /// id.
     pub fn check(&self, fresh_id: &Arc<str>, age: u64) -> Result<Policy, Vec<PolicyProblem>> {
         let mut problems = Vec::new();
         let name = without_blank(self.name.as_ref());
@@ -81,8 +82,8 @@ impl PolicyDraft {
             let hint = "give at least one of `errorSubstring`, `flow`, `action`, `actionType`";
             problems.push(problem("errorSubstring", "the policy would match every error", hint));
         }
-        problems.extend(criteria.action.as_deref().and_then(problem_of_short_action));
-        let max_attempts = self.max_attempts();
+        problems.extend(criteria.action.as_deref().and_then(check_action_has_flow));
+        let max_attempts = self.check_max_attempts();
         let back_off = self.back_off.ok_or_else(|| {
             vec![problem(
                 "backOff",
@@ -113,7 +114,8 @@ impl PolicyDraft {
         }
     }
 
-    fn max_attempts(&self) -> Result<u32, PolicyProblem> {
+    /// Checks `maxAttempts`, which must be given and at least 2.
+    fn check_max_attempts(&self) -> Result<u32, PolicyProblem> {
         let hint = "2 resumes once, 10 resumes at most nine times";
         match self.max_attempts {
             None => Err(problem("maxAttempts", "the policy has no `maxAttempts`", hint)),
@@ -127,6 +129,7 @@ impl PolicyDraft {
 }
 
 impl DraftBackOff {
+    /// Checks the durations and their order, and returns the back-off or every problem.
     fn check(self) -> Result<BackOff, Vec<PolicyProblem>> {
         let mut problems = Vec::new();
         let mut span = |field: &'static str, ms: Option<i64>| match ms.map(u64::try_from) {
@@ -172,6 +175,7 @@ impl DraftBackOff {
 }
 
 impl Criteria {
+    /// Returns the criteria without blank fields, which count as absent.
     fn without_blanks(&self) -> Criteria {
         Criteria {
             error_substring: without_blank(self.error_substring.as_ref()),
@@ -186,7 +190,8 @@ fn without_blank(text: Option<&Arc<str>>) -> Option<Arc<str>> {
     text.filter(|text| !text.trim().is_empty()).cloned()
 }
 
-fn problem_of_short_action(action: &str) -> Option<PolicyProblem> {
+/// Returns a problem if an action lacks its flow (`flow.action`), unless it is one of the engine's own.
+fn check_action_has_flow(action: &str) -> Option<PolicyProblem> {
     let has_flow = action.split_once('.').is_some_and(|(flow, name)| !flow.is_empty() && !name.is_empty());
     if has_flow || UNPREFIXED.contains(&action) {
         return None;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use crate::policy::{Criteria, PassedPolicy, PassedReason, Policy, PolicyProblem, PolicySwitch};
 
-/// So many policies that did not take an error are named with it.
+/// How many of the policies that did not take an error are recorded with it.
 const NAMED: usize = 5;
 
-/// An error as policies see it.
+/// The fields of an error that policies match on.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorToMatch<'a> {
-    /// What the worker said.
+    /// The worker's text.
     pub cause: &'a str,
     /// The flow of the root run.
     pub root_flow: &'a str,
@@ -28,19 +28,19 @@ pub struct ErrorToMatch<'a> {
     pub rounds: u32,
 }
 
-/// What a policy says to an error.
+/// What a policy does with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyVerdict {
     /// It takes it.
     Takes,
-    /// It would, but the step has had its rounds: the next policy is asked.
+    /// It matches, but the step has used up its rounds: the next policy is tried.
     Spent,
     /// It is about something else.
     Passes,
 }
 
 impl Criteria {
-    /// The priority of a policy that is given none: the more specific, the higher.
+    /// Computes the priority of a policy that sets none: the more specific, the higher.
     pub fn priority(&self) -> i32 {
         let text = self.error_substring.as_ref().map_or(0, |text| {
             let is_long = text.chars().count() >= 11;
@@ -55,7 +55,7 @@ impl Criteria {
         text + action + flow
     }
 
-    /// Whether it is about this error.
+    /// Returns whether every given criterion fits this error.
     pub fn matches(&self, error: &ErrorToMatch<'_>) -> bool {
         let equals = |wanted: &Option<Arc<str>>, is: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| Some(wanted) == is)
@@ -68,7 +68,7 @@ impl Criteria {
             && self.error_substring.as_deref().is_none_or(|text| error.cause.contains(text))
     }
 
-    /// Whether whatever `other` matches is matched by this one too.
+    /// Returns whether everything that `other` matches is matched by this one too.
     pub fn covers(&self, other: &Criteria) -> bool {
         let covers = |mine: &Option<Arc<str>>, theirs: &Option<Arc<str>>| mine.is_none() || mine == theirs;
         let text = match (&self.error_substring, &other.error_substring) {
@@ -83,12 +83,12 @@ impl Criteria {
 }
 
 impl Policy {
-    /// What it says to this error.
+    /// Decides what the policy does with this error; a disabled one passes.
     pub fn judge(&self, error: &ErrorToMatch<'_>) -> PolicyVerdict {
         if self.enabled { self.judge_enabled(error) } else { PolicyVerdict::Passes }
     }
 
-    /// What it would say if it were enabled.
+    /// As [`Policy::judge`], as if the policy were enabled.
     pub fn judge_enabled(&self, error: &ErrorToMatch<'_>) -> PolicyVerdict {
         if (error.fatal && !self.include_fatal) || !self.criteria.matches(error) {
             return PolicyVerdict::Passes;
@@ -105,7 +105,7 @@ pub struct Policies {
     by_action: HashMap<Arc<str>, Vec<u32>>,
     by_flow: HashMap<Arc<str>, Vec<u32>>,
     by_type: HashMap<Arc<str>, Vec<u32>>,
-    /// Those that only look at the cause.
+    /// Policies that only match on the cause.
     by_text: Vec<u32>,
     switch: PolicySwitch,
 }
@@ -119,9 +119,9 @@ pub struct ShadowedPolicy {
 }
 
 impl Policies {
-    /// These policies, or what is wrong with them together: names and ids are unique, and no two are the same.
+    /// Orders and indexes these policies, or reports every collision: names and ids are unique, and no two are alike.
     pub fn new(policies: Vec<Policy>) -> Result<Policies, Vec<(usize, PolicyProblem)>> {
-        let problems = collisions(&policies);
+        let problems = find_collisions(&policies);
         if !problems.is_empty() {
             return Err(problems);
         }
@@ -141,7 +141,7 @@ impl Policies {
         Ok(Policies { ordered, ..all })
     }
 
-    /// These policies, with the switch for all of them in this position.
+    /// Returns these policies with the switch for all of them in this position.
     #[must_use]
     pub fn with_switch(self, switch: PolicySwitch) -> Policies {
         Policies { switch, ..self }
@@ -177,20 +177,20 @@ impl Policies {
         self.ordered.iter().find(|policy| &*policy.name == name).or_else(|| self.by_id(name))
     }
 
-    /// The first policy that takes this error.
+    /// Finds the first policy that takes this error.
     pub fn find(&self, error: &ErrorToMatch<'_>) -> Option<&Arc<Policy>> {
         self.candidates(error).find(|policy| policy.judge(error) == PolicyVerdict::Takes)
     }
 
-    /// The policies that would take this error and are spent, up to the one that takes it.
+    /// Lists the policies that match this error but are used up, up to the one that takes it.
     pub fn exhausted(&self, error: &ErrorToMatch<'_>) -> Vec<&Arc<Policy>> {
         let before = self.candidates(error).map(|policy| (policy, policy.judge(error)));
         let before = before.take_while(|(_, verdict)| *verdict != PolicyVerdict::Takes);
         before.filter(|(_, verdict)| *verdict == PolicyVerdict::Spent).map(|(policy, _)| policy).collect()
     }
 
-    /// The policies that are about this error and do not take it, some of them: those that are used up, up to the one that
-    /// takes it; and where none does, those that would if they were enabled.
+    /// Lists some policies that match this error but do not take it: used-up ones up to the one that takes it; where
+    /// none does, also disabled ones.
     pub fn passed_over(&self, error: &ErrorToMatch<'_>) -> Vec<PassedPolicy> {
         let spent = |policy: &Arc<Policy>| {
             let why = PassedReason::Spent { rounds: error.rounds, max: policy.max_attempts };
@@ -210,8 +210,8 @@ impl Policies {
         passed
     }
 
-    /// The policies that can never match, because an earlier one takes whatever they would. One that is spent sooner
-    /// lets the later one have its turn.
+    /// Lists the policies that can never match, because an earlier one takes everything they would. An earlier one with
+    /// fewer attempts does not count: once it is used up, the later one matches.
     pub fn shadows(&self) -> Vec<ShadowedPolicy> {
         let mut shadows = Vec::new();
         for (place, policy) in self.ordered.iter().enumerate().filter(|(_, policy)| policy.enabled) {
@@ -228,7 +228,7 @@ impl Policies {
         shadows
     }
 
-    /// The policies that could be about this error, in order.
+    /// Merges the indexed lists of policies that could match this error, in matching order.
     fn candidates<'a>(&'a self, error: &ErrorToMatch<'_>) -> impl Iterator<Item = &'a Arc<Policy>> {
         let none: &[u32] = &[];
         let of = |index: &'a HashMap<Arc<str>, Vec<u32>>, key: Option<&str>| {
@@ -250,8 +250,9 @@ impl Policies {
     }
 }
 
-/// What collides, with the place of the later one.
-fn collisions(policies: &[Policy]) -> Vec<(usize, PolicyProblem)> {
+/// Reports policies that share a name or an id, or that have the same criteria and `maxAttempts`, each with the
+/// position of the later one.
+fn find_collisions(policies: &[Policy]) -> Vec<(usize, PolicyProblem)> {
     let mut names: HashMap<&str, &Policy> = HashMap::new();
     let mut ids: HashMap<&str, &Policy> = HashMap::new();
     let mut alike: HashMap<(&Criteria, u32), &Policy> = HashMap::new();
@@ -268,7 +269,7 @@ fn collisions(policies: &[Policy]) -> Vec<(usize, PolicyProblem)> {
             let message = format!("the id {} is taken by policy `{}`", policy.id, other.name);
             tell("id", message, "leave out the id to get a new one, or load it with `--replace`");
         }
-        // Of one that is there already, that is told.
+        // A policy with the same name or id has been reported above.
         let is_itself = |other: &Policy| other.name == policy.name || other.id == policy.id;
         let same = alike.insert((&policy.criteria, policy.max_attempts), policy);
         if let Some(other) = same.filter(|other| !is_itself(other)) {

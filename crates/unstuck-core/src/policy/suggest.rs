@@ -1,15 +1,15 @@
-//! A policy for a kind of error: what somebody would write who has seen a few of them.
+//! Suggests a policy for a group of errors, as an operator who has seen a few of them would write it.
 
 use std::fmt;
 
 use crate::policy::{Criteria, DraftBackOff, PolicyDraft};
 
-/// A fixed part of a pattern that is shorter says nothing.
+/// The shortest fixed part of a pattern that says anything.
 const SHORTEST: usize = 4;
-/// The name of a policy is made of so many words of the cause.
+/// How many words of the cause make the name of a policy.
 const WORDS: usize = 5;
 
-/// Exceptions that say that a program is wrong: the same input ends the same way.
+/// Exceptions that mean a bug in the program: another attempt ends the same way.
 const MISTAKES: [&str; 40] = [
     "ArgumentError",
     "ArgumentException",
@@ -96,7 +96,7 @@ pub struct ErrorSample<'a> {
     pub is_data: bool,
 }
 
-/// Why retrying cannot help with these errors, if it cannot.
+/// Returns why another attempt would fail too, if so: the data is wrong, the program has a bug, or the worker says so.
 pub fn why_retry_cannot_help(seen: &ErrorSample<'_>) -> Option<NotSuggested> {
     if seen.is_data {
         return Some(NotSuggested::Data);
@@ -107,8 +107,8 @@ pub fn why_retry_cannot_help(seen: &ErrorSample<'_>) -> Option<NotSuggested> {
     mistake.or_else(|| seen.is_fatal.then_some(NotSuggested::Fatal))
 }
 
-/// A policy for the errors of an action that have this pattern: for the longest part of their causes that does not change. Its
-/// name is none of those that are taken.
+/// Suggests a policy for these errors: it matches the longest part of their causes that does not change. Its name
+/// differs from those `taken`.
 pub fn suggest(seen: &ErrorSample<'_>, taken: &[&str]) -> Result<PolicyDraft, NotSuggested> {
     if let Some(why) = why_retry_cannot_help(seen) {
         return Err(why);
@@ -116,7 +116,7 @@ pub fn suggest(seen: &ErrorSample<'_>, taken: &[&str]) -> Result<PolicyDraft, No
     let ErrorSample { action, pattern, causes, .. } = *seen;
     let fixed = longest_fixed_part(pattern, causes);
     Ok(PolicyDraft {
-        name: Some(name_for(fixed.as_deref().unwrap_or(action), taken).into()),
+        name: Some(free_policy_name(fixed.as_deref().unwrap_or(action), taken).into()),
         criteria: Criteria {
             error_substring: fixed.map(Into::into),
             action: Some(action.into()),
@@ -133,20 +133,20 @@ pub fn suggest(seen: &ErrorSample<'_>, taken: &[&str]) -> Result<PolicyDraft, No
     })
 }
 
-/// The longest part of a pattern that stands for itself, and that every one of these causes has.
+/// Returns the longest part of a pattern that is not masked and that all of these causes contain.
 fn longest_fixed_part(pattern: &str, causes: &[&str]) -> Option<String> {
     let mut rest = pattern.to_owned();
     for hole in ["<n>", "<id>", "<time>", "<address>", "*"] {
         rest = rest.replace(hole, "\u{2026}");
     }
     let whole = rest.split('\u{2026}');
-    // Where a cause is broken into lines, only its words are as they are in the pattern.
+    // A cause with line breaks contains only single words of the pattern literally.
     let parts = whole.clone().chain(whole.flat_map(str::split_whitespace));
     let parts =
         parts.map(|part| part.trim().trim_matches(['"', '\'', '`', '“', '”', '‘', '’', '«', '»']).trim());
     let fits =
         |part: &&str| part.chars().count() >= SHORTEST && causes.iter().all(|cause| cause.contains(part));
-    // Of several of the same length, the first.
+    // Of several parts of the same length, the first.
     let longest = parts.filter(fits).fold(None, |longest: Option<&str>, part| match longest {
         Some(longest) if longest.chars().count() >= part.chars().count() => Some(longest),
         Some(_) | None => Some(part),
@@ -154,8 +154,8 @@ fn longest_fixed_part(pattern: &str, causes: &[&str]) -> Option<String> {
     longest.map(str::to_owned)
 }
 
-/// `resume-connection-refused`, with a number where that is taken.
-fn name_for(cause: &str, taken: &[&str]) -> String {
+/// Makes a name such as `resume-connection-refused` from the cause, with a number if it is taken.
+fn free_policy_name(cause: &str, taken: &[&str]) -> String {
     let words = cause.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     let words: Vec<String> = words.take(WORDS).map(str::to_lowercase).collect();
     let name = if words.is_empty() { "resume".to_owned() } else { format!("resume-{}", words.join("-")) };
@@ -167,7 +167,7 @@ fn name_for(cause: &str, taken: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fingerprint::pattern;
+    use crate::fingerprint::mask_variable_parts;
 
     #[test]
     fn the_longest_fixed_part_is_found() {
@@ -183,7 +183,11 @@ mod tests {
             ("rate 5", Some("rate")),
         ];
         for (cause, wanted) in cases {
-            assert_eq!(longest_fixed_part(&pattern(cause), &[cause]).as_deref(), wanted, "{cause:?}");
+            assert_eq!(
+                longest_fixed_part(&mask_variable_parts(cause), &[cause]).as_deref(),
+                wanted,
+                "{cause:?}"
+            );
         }
         // A star that the cause itself has is no hole, but it is taken for one.
         assert_eq!(
@@ -200,7 +204,7 @@ mod tests {
     #[test]
     fn nothing_is_suggested_where_retrying_cannot_help() {
         let seen = |cause: &'static str, is_fatal, is_data| {
-            let pattern = pattern(cause);
+            let pattern = mask_variable_parts(cause);
             let seen = ErrorSample { action: "f.a", pattern: &pattern, causes: &[cause], is_fatal, is_data };
             suggest(&seen, &[]).map(|_| ())
         };
@@ -235,7 +239,7 @@ mod tests {
             ("漢字", &[], "resume"),
         ];
         for (cause, taken, wanted) in cases {
-            assert_eq!(name_for(cause, taken), wanted);
+            assert_eq!(free_policy_name(cause, taken), wanted);
         }
     }
 }

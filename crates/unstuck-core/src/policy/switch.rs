@@ -1,4 +1,5 @@
-//! The switch for all automatic resumes: nothing resumes while they are paused, and what has waited then takes turns.
+//! The switch for all automatic resumes: while it is paused nothing resumes; afterwards the resumes that waited take
+//! turns.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::time::{Millis, Time};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicySwitch {
-    /// Which change of it this is; 0 where nobody has ever paused.
+    /// The number of changes; 0 if it was never paused.
     pub version: u32,
     /// As it stands.
     pub state: SwitchState,
@@ -21,7 +22,7 @@ pub struct PolicySwitch {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SwitchState {
-    /// Nobody has ever paused.
+    /// It was never paused.
     #[default]
     On,
     /// Nothing resumes automatically.
@@ -45,27 +46,27 @@ pub struct PoliciesPaused {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoliciesUnpaused {
-    /// Whatever was due by then takes turns.
+    /// Resumes that were due by then take turns.
     pub at: Time,
     /// What all corrections of the clock had come to by then, in milliseconds.
     pub clock: i64,
-    /// At most so many turns a second.
+    /// The highest number of turns per second.
     pub rate: u32,
 }
 
-/// What a resume that has come due does, as far as the switch has a say in it.
+/// What the switch lets a due resume do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DueVerdict {
     /// It happens now.
     Resumes,
-    /// It happens when it has a turn, of which there are at most so many a second.
+    /// It happens when it gets a turn; the rate is in turns per second.
     TakesTurn(u32),
-    /// It waits until somebody unpauses.
+    /// It waits until policies are unpaused.
     Waits,
 }
 
 impl PolicySwitch {
-    /// Since when and why nothing resumes automatically, if so.
+    /// Returns since when and why automatic resumes are paused, if they are.
     pub fn paused(&self) -> Option<&PoliciesPaused> {
         match &self.state {
             SwitchState::Paused(paused) => Some(paused),
@@ -73,7 +74,7 @@ impl PolicySwitch {
         }
     }
 
-    /// At most so many turns a second are given, where there are turns.
+    /// Returns how many turns a second are given, if resumes take turns.
     pub fn rate(&self) -> Option<u32> {
         match &self.state {
             SwitchState::Unpaused(unpaused) => Some(unpaused.rate),
@@ -81,7 +82,8 @@ impl PolicySwitch {
         }
     }
 
-    /// What a resume that came due at `due` does. `clock` is what all corrections of the clock come to now.
+    /// Decides what a resume that came due at `due` does. `clock` is the sum of all clock corrections now, because `at`
+    /// was recorded by the clock of that time.
     pub fn judge(&self, due: Time, clock: i64) -> DueVerdict {
         match &self.state {
             SwitchState::On => DueVerdict::Resumes,
@@ -93,25 +95,25 @@ impl PolicySwitch {
         }
     }
 
-    /// Paused, unless it is already.
+    /// Returns the switch in the paused position, unless it is paused already.
     pub(crate) fn pause(&self, since: Time, by: Actor, reason: Arc<str>) -> Option<PolicySwitch> {
         let paused = SwitchState::Paused(PoliciesPaused { since, by, reason });
-        self.paused().is_none().then(|| self.next(paused))
+        self.paused().is_none().then(|| self.with_next_state(paused))
     }
 
-    /// Unpaused, if it is paused.
+    /// Returns the switch in the unpaused position, if it is paused.
     pub(crate) fn unpause(&self, at: Time, clock: i64, rate: u32) -> Option<PolicySwitch> {
         let unpaused = SwitchState::Unpaused(PoliciesUnpaused { at, clock, rate: rate.max(1) });
-        self.paused().map(|_| self.next(unpaused))
+        self.paused().map(|_| self.with_next_state(unpaused))
     }
 
-    fn next(&self, state: SwitchState) -> PolicySwitch {
+    fn with_next_state(&self, state: SwitchState) -> PolicySwitch {
         PolicySwitch { version: self.version.saturating_add(1), state }
     }
 }
 
-/// Hands out turns: at most so many a second, and none in advance for a time in which nobody took any. It is known to one
-/// engine only. The first turn of an engine comes after a wait, for another one may just have handed out the last.
+/// Gives out turns at a limited rate; unused turns do not add up. Each engine has its own and keeps it in memory, so
+/// that the first turn comes only after an interval: another engine may just have given out the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResumePacer {
     /// When the last ones were handed out, and how many.
@@ -119,11 +121,11 @@ pub struct ResumePacer {
 }
 
 impl ResumePacer {
-    /// Takes a turn, if there is one.
+    /// Takes a turn if there is one, and returns whether there was.
     pub fn take(&mut self, now: Time, rate: u32) -> bool {
         let has_turn = self.ready(now, rate) > 0;
         if let (true, Some((at, taken))) = (has_turn, &mut self.last) {
-            *taken = if *at + span(rate) <= now { 1 } else { *taken + 1 };
+            *taken = if *at + interval_of_turns(rate) <= now { 1 } else { *taken + 1 };
             if *taken == 1 {
                 *at = now;
             }
@@ -131,31 +133,35 @@ impl ResumePacer {
         has_turn
     }
 
-    /// How many turns there are now.
+    /// Returns how many turns there are now.
     pub fn ready(&mut self, now: Time, rate: u32) -> u32 {
         let (at, taken) = self.last.get_or_insert((now, u32::MAX));
-        // A clock that was set back must not make everything wait until it is as late again.
+        // After the clock was set back, turns must not wait until it reaches the old time again.
         if *at > now {
             (*at, *taken) = (now, u32::MAX);
         }
-        if *at + span(rate) <= now { at_once(rate) } else { at_once(rate).saturating_sub(*taken) }
+        if *at + interval_of_turns(rate) <= now {
+            turns_per_interval(rate)
+        } else {
+            turns_per_interval(rate).saturating_sub(*taken)
+        }
     }
 
-    /// When the next turn is, seen from `now`.
+    /// Returns the time of the next turn, at the earliest `now`.
     pub fn next(&mut self, now: Time, rate: u32) -> Time {
         if self.ready(now, rate) > 0 {
             return now;
         }
-        self.last.map_or(now, |(at, _)| at + span(rate))
+        self.last.map_or(now, |(at, _)| at + interval_of_turns(rate))
     }
 }
 
-/// The time between turns. Rounded up: never more than the rate.
-fn span(rate: u32) -> Millis {
+/// Returns the time between turns, rounded up so that the rate is never exceeded.
+fn interval_of_turns(rate: u32) -> Millis {
     Millis(1_000_u64.div_ceil(u64::from(rate.max(1))))
 }
 
-/// So many turns are handed out at the same millisecond.
-fn at_once(rate: u32) -> u32 {
+/// Returns how many turns one interval gives: more than one only above 1000 a second.
+fn turns_per_interval(rate: u32) -> u32 {
     (rate / 1_000).max(1)
 }

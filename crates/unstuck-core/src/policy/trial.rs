@@ -1,4 +1,4 @@
-//! Trying a policy before it acts: on what is in error now, or on what was recorded in the past.
+//! Trials: what a policy would do with the errors that are open now, or would have done with recorded ones.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::errors::{ErrorRecord, OpenError};
 use crate::policy::{Policies, Policy, PolicyVerdict};
 use crate::time::Time;
 
-/// So many errors are shown one by one; all are counted.
+/// How many errors are listed; all are counted.
 pub const SHOWN_ERRORS: usize = 1_000;
 
 /// What a policy would do, or would have done.
@@ -43,34 +43,34 @@ pub struct TrialBuilder<'a> {
 }
 
 impl<'a> TrialBuilder<'a> {
-    /// `policies` contains `policy`, as it would be in force.
+    /// Starts a trial of `policy`, which must be among `policies` as it would be in force.
     pub fn new(policies: &'a Policies, policy: &'a Policy) -> TrialBuilder<'a> {
         TrialBuilder { policies, policy, trial: Trial::default() }
     }
 
-    /// An error that is open now. What is acknowledged is left out, and what would be due already is resumed from `now`
-    /// on.
+    /// Adds an error that is open now, unless it is acknowledged. A resume that would be due already counts from `now`.
     pub fn add_open_error(&mut self, error: &OpenError, now: Time) {
         if !error.acknowledged {
             let from = error.resume.as_ref().map(|(_, policy)| policy.name.clone());
-            self.judge(&error.record, from, now);
+            self.judge_error(&error.record, from, now);
         }
     }
 
-    /// An error of the past, as it stood then. One that was dealt with before policies were asked says nothing.
+    /// Adds a recorded error as it was then, unless an earlier rung handled it before any policy could.
     pub fn add_past_error(&mut self, record: &ErrorRecord) {
-        if record.led_to.was_judged() {
+        if record.led_to.has_reached_policies() {
             let from = record.policy.as_ref().map(|policy| policy.name.clone());
-            self.judge(record, from, record.at);
+            self.judge_error(record, from, record.at);
         }
     }
 
-    /// What came of it.
+    /// Returns the result.
     pub fn finish(self) -> Trial {
         self.trial
     }
 
-    fn judge(&mut self, record: &ErrorRecord, from: Option<Arc<str>>, not_before: Time) {
+    /// Counts an error as taken, used up, or shadowed by an earlier policy.
+    fn judge_error(&mut self, record: &ErrorRecord, from: Option<Arc<str>>, not_before: Time) {
         let failure = record.to_match();
         match self.policy.judge(&failure) {
             PolicyVerdict::Passes => {}
@@ -79,12 +79,13 @@ impl<'a> TrialBuilder<'a> {
                 Some(first) if first.id != self.policy.id => {
                     *self.trial.shadowed_by.entry(first.name.clone()).or_default() += 1;
                 }
-                Some(_) | None => self.take(record, from, not_before),
+                Some(_) | None => self.record_hit(record, from, not_before),
             },
         }
     }
 
-    fn take(&mut self, record: &ErrorRecord, from: Option<Arc<str>>, not_before: Time) {
+    /// Counts an error that the policy takes, and lists it with the time of its resume.
+    fn record_hit(&mut self, record: &ErrorRecord, from: Option<Arc<str>>, not_before: Time) {
         self.trial.matched += 1;
         if self.trial.errors.len() >= SHOWN_ERRORS {
             return;

@@ -1,4 +1,4 @@
-//! The facts that are decisions: which rung acted, by which rule, why, and what follows.
+//! Facts that are decisions: which rung acted, by which rule, why, and what follows.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::reason::phrases::{self, cause, count, in_their_words, stuck_of, used_
 use crate::reason::{Rung, passed_rungs, rule};
 use crate::time::{Millis, Time};
 
-/// What comes first where nothing but an operator moves a step.
+/// The first words where only an operator can move a step.
 const NEEDS_OPERATOR: &str = "needs an operator";
 
 /// A decision, in the parts of its sentence.
@@ -53,28 +53,30 @@ impl DecisionText {
         }
     }
 
+    /// Adds a reason.
     fn because(mut self, why: impl Into<String>) -> DecisionText {
         self.why.push(why.into());
         self
     }
 
+    /// Sets when what follows is due.
     fn due(mut self, due: Time) -> DecisionText {
         self.due = Some(due);
         self
     }
 
-    /// About this unit, after the attempt of it that ended last.
+    /// Relates the decision to a unit and to its last ended attempt.
     fn after_attempt(mut self, moment: &FactContext<'_>, unit: UnitRef) -> DecisionText {
         self.unit = Some(unit);
-        if let Some((attempt, outcome)) = moment.last_ended(unit) {
+        if let Some((attempt, outcome)) = moment.last_ended_attempt(unit) {
             self.attempt = Some(attempt);
             self.ended = Some(phrases::ended(attempt, outcome));
         }
         self
     }
 
-    /// The whole: how the attempt ended, then what follows, when and why.
-    pub(super) fn reason(&self) -> String {
+    /// Formats the whole decision: how the attempt ended, then what follows, when and why.
+    pub(super) fn to_reason(&self) -> String {
         let due = self.due.map_or(String::new(), |due| format!(", at {due}"));
         let how = self.how.as_ref().map_or(String::new(), |how| format!(", {how}"));
         let text = self.with_why(&format!("{}{due}{how}", self.then));
@@ -84,29 +86,31 @@ impl DecisionText {
         }
     }
 
-    /// The sentence without the attempt's end and the exact time, which a log has shown already.
-    pub(super) fn short(&self) -> String {
+    /// Formats the decision without the attempt's end and the exact time, which a log has shown already.
+    pub(super) fn to_log_text(&self) -> String {
         self.with_why(&self.then)
     }
 
+    /// Appends the reasons to a sentence.
     fn with_why(&self, then: &str) -> String {
         if self.why.is_empty() { then.to_owned() } else { format!("{then}: {}", self.why.join("; ")) }
     }
 }
 
-/// The decision that a fact is, if it is one.
+/// Returns the decision that a fact represents, if it is one.
 pub(super) fn decision_text(moment: &FactContext<'_>) -> Option<DecisionText> {
     match moment.fact() {
         Fact::Unit { unit, fact } => unit_decision_text(moment, *unit, fact),
-        Fact::Admitted => Some(admitted(moment)),
-        Fact::Paused { by, reason } => Some(paused(moment, *by, reason.as_ref())),
+        Fact::Admitted => Some(admitted_text(moment)),
+        Fact::Paused { by, reason } => Some(paused_text(moment, *by, reason.as_ref())),
         Fact::Unpaused => {
-            let then = who_asked(moment, "unpaused", "unpaused with its parent", None);
+            let then = describe_request(moment, "unpaused", "unpaused with its parent", None);
             Some(by_user_or_parent(moment, "unpause", then).because("the run continues"))
         }
         Fact::RunCancelled { reason } => {
             let parent = reason.as_deref().unwrap_or("its parent no longer needs it");
-            let then = who_asked(moment, "cancelled", &format!("cancelled ({parent})"), reason.as_ref());
+            let then =
+                describe_request(moment, "cancelled", &format!("cancelled ({parent})"), reason.as_ref());
             let decision = by_user_or_parent(moment, "cancel", then);
             Some(decision.because("running attempts are stopped").because("children are cancelled"))
         }
@@ -114,12 +118,12 @@ pub(super) fn decision_text(moment: &FactContext<'_>) -> Option<DecisionText> {
             let rule = if *keep_children { "rerun: continue" } else { "rerun" };
             let (kept, noun) = (keep.len(), phrases::plural(u32::from(*steps), "step"));
             let why = format!("generation {generation} starts and keeps {kept} of {steps} {noun}");
-            let then = who_asked(moment, "rerun", "rerun by its parent", None);
+            let then = describe_request(moment, "rerun", "rerun by its parent", None);
             Some(by_user_or_parent(moment, rule, then).because(why))
         }
-        Fact::Failing { error, handler } => Some(failing(moment, error, handler.as_ref())),
-        Fact::RunFailed { handler_error } => run_failed(moment, handler_error.as_deref()),
-        Fact::Completed { .. } => Some(completed(moment)),
+        Fact::Failing { error, handler } => Some(failing_text(moment, error, handler.as_ref())),
+        Fact::RunFailed { handler_error } => run_failed_text(moment, handler_error.as_deref()),
+        Fact::Completed { .. } => Some(completed_text(moment)),
         Fact::Started(_)
         | Fact::ClockCorrected { .. }
         | Fact::InputChanged { .. }
@@ -133,35 +137,36 @@ pub(super) fn decision_text(moment: &FactContext<'_>) -> Option<DecisionText> {
     }
 }
 
+/// Returns the decision that a fact about a unit represents, if it is one.
 fn unit_decision_text(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) -> Option<DecisionText> {
     let step = moment.step(unit)?;
     let decision = match fact {
-        UnitFact::Retry { due, delay, stalled, max } => retry(step, *delay, *stalled, *max).due(*due),
-        UnitFact::Held => held(moment, unit, step),
-        UnitFact::Ignored => ignored(moment, unit, step),
+        UnitFact::Retry { due, delay, stalled, max } => retry_text(step, *delay, *stalled, *max).due(*due),
+        UnitFact::Held => held_text(moment, unit, step),
+        UnitFact::Ignored => ignored_text(moment, unit, step),
         UnitFact::Scheduled { due, delay, policy, rounds, max } => {
-            scheduled(moment, unit, step, policy, (*rounds, *max), *delay).due(*due)
+            scheduled_text(moment, unit, step, policy, (*rounds, *max), *delay).due(*due)
         }
         UnitFact::PassedOver { .. } => return None,
-        UnitFact::LeftInError => left_in_error(moment, unit, step),
-        UnitFact::Acknowledged { reason } => acknowledged(moment, reason.as_ref()),
-        UnitFact::DoneByHand { reason, .. } => done_by_hand(moment, reason.as_ref()),
+        UnitFact::LeftInError => left_in_error_text(moment, unit, step),
+        UnitFact::Acknowledged { reason } => acknowledged_text(moment, reason.as_ref()),
+        UnitFact::DoneByHand { reason, .. } => done_by_hand_text(moment, reason.as_ref()),
         UnitFact::Failed => failed_while_failing(moment, unit)?,
-        UnitFact::Deferred { due, delay } => deferred(moment, unit, step, *delay).due(*due),
+        UnitFact::Deferred { due, delay } => deferred_text(moment, unit, step, *delay).due(*due),
         UnitFact::Requeued { due, stuck, max, place } => {
             let delay = due.since(moment.event.time());
-            requeued(moment, unit, step, (*stuck, *max), *place, delay).due(*due)
+            requeued_text(moment, unit, step, (*stuck, *max), *place, delay).due(*due)
         }
-        UnitFact::Skipped { why, reason } => skipped(moment, step, *why, reason.as_ref()),
-        UnitFact::Chosen { choice, .. } => chosen(moment, *choice),
+        UnitFact::Skipped { why, reason } => skipped_text(moment, step, *why, reason.as_ref()),
+        UnitFact::Chosen { choice, .. } => chosen_text(moment, *choice),
         UnitFact::Resumed { by: ResumedBy::Policy, reason: Some(policy), waited: Some(waited), .. } => {
             let late = format!("{waited} late because automatic resumes were paused");
-            let decision = resumed(moment, unit, ResumedBy::Policy, None);
+            let decision = resumed_text(moment, unit, ResumedBy::Policy, None);
             DecisionText { then: format!("resumed by policy `{policy}`, {late}"), ..decision }
         }
-        UnitFact::Resumed { by, reason, .. } => resumed(moment, unit, *by, reason.as_ref()),
+        UnitFact::Resumed { by, reason, .. } => resumed_text(moment, unit, *by, reason.as_ref()),
         UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Released) } => {
-            let decision = released(moment, unit)?;
+            let decision = released_text(moment, unit)?;
             return Some(DecisionText { unit: Some(unit), attempt: Some(*attempt), ..decision });
         }
         UnitFact::Ended { attempt, outcome: Outcome::Cancelled(Cancelled::Deadline) } => {
@@ -186,7 +191,8 @@ fn unit_decision_text(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) 
     Some(decision.after_attempt(moment, unit))
 }
 
-fn retry(step: &Step, delay: Millis, stalled: u32, max: Option<u32>) -> DecisionText {
+/// Rung 1: a retry after a delay, within its budget.
+fn retry_text(step: &Step, delay: Millis, stalled: u32, max: Option<u32>) -> DecisionText {
     let budget = if let Some(max) = max {
         used_of(stalled, max)
     } else {
@@ -199,10 +205,11 @@ fn retry(step: &Step, delay: Millis, stalled: u32, max: Option<u32>) -> Decision
         .because(budget)
 }
 
-fn held(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
+/// Rung 1: held for an operator.
+fn held_text(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
     let then = "held until an operator chooses retry or none";
     let decision = DecisionText::new(Rung::RetryStrategy, rule::retry(step), then);
-    let decision = match passed_rungs::given_up_as_stuck(moment, unit, step) {
+    let decision = match passed_rungs::describe_stuck_too_often(moment, unit, step) {
         Some(stuck) => decision.because(stuck),
         None => decision,
     };
@@ -215,28 +222,33 @@ fn held(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
     }
 }
 
-fn ignored(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
+/// Rung 2: the flow continues without the step.
+fn ignored_text(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
     let then = match unit.item {
         None => "failed; the flow continues with output null",
         Some(_) => "failed; the flow continues with null in its place",
     };
     DecisionText::new(Rung::FailOnError, "failOnError: false", then)
-        .because(passed_rungs::first_rung(moment, unit, step))
+        .because(passed_rungs::why_not_retried(moment, unit, step))
         .because("failOnError is false")
 }
 
-fn left_in_error(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
-    let policies = passed_rungs::policies(moment, unit);
+/// Rung 5 for a step: it stays in error, because no rung acted or its policy is gone.
+fn left_in_error_text(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> DecisionText {
+    let policies = passed_rungs::passed_policies(moment, unit);
     let policy = if policies.is_empty() { "policy" } else { "other policy" };
-    let mut decision = match passed_rungs::in_this_event(moment, unit, step) {
-        None => DecisionText::new(Rung::Rest, "resume policy", NEEDS_OPERATOR).because(matched_again(moment)),
+    let mut decision = match passed_rungs::why_not_retried_in_this_event(moment, unit, step) {
+        None => {
+            DecisionText::new(Rung::Rest, "resume policy", NEEDS_OPERATOR).because(why_matched_again(moment))
+        }
         Some(passed) => {
             let decision = DecisionText::new(Rung::Rest, rule::nothing_acts(step), NEEDS_OPERATOR);
             if passed_rungs::has_no_strategy(step) { decision } else { decision.because(passed) }
         }
     };
-    decision =
-        policies.iter().fold(decision, |decision, passed| decision.because(passed_rungs::policy(passed)));
+    decision = policies
+        .iter()
+        .fold(decision, |decision, passed| decision.because(passed_rungs::describe_passed_policy(passed)));
     let nothing = match (decision.rule.as_str(), passed_rungs::has_no_strategy(step)) {
         ("resume policy", _) => format!("no {policy} applies"),
         (_, true) => format!("no retry, {policy} or exception handler applies"),
@@ -251,8 +263,9 @@ fn left_in_error(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> Decisi
     }
 }
 
-/// Rung 3, or an apply, or a due resume whose policy is off or gone.
-fn scheduled(
+/// Rung 3: a policy resumes the step. Also for policies that were applied by hand, and for a due resume whose policy is
+/// disabled or gone.
+fn scheduled_text(
     moment: &FactContext<'_>,
     unit: UnitRef,
     step: &Step,
@@ -261,17 +274,17 @@ fn scheduled(
     delay: Millis,
 ) -> DecisionText {
     let rule = format!("resume policy `{}`, version {}", policy.name, policy.version);
-    let passed = passed_rungs::in_this_event(moment, unit, step);
+    let passed = passed_rungs::why_not_retried_in_this_event(moment, unit, step);
     let when = if passed.is_some() { format!("in {delay}") } else { format!("{delay} after its error") };
     let then = format!("policy `{}` resumes it {when} (round {rounds} of {max})", policy.name);
     let decision = DecisionText::new(Rung::ResumePolicy, rule, then);
-    let decision = decision.because(passed.unwrap_or_else(|| matched_again(moment)));
-    let passed = passed_rungs::policies(moment, unit).iter();
-    passed.fold(decision, |decision, passed| decision.because(passed_rungs::policy(passed)))
+    let decision = decision.because(passed.unwrap_or_else(|| why_matched_again(moment)));
+    let passed = passed_rungs::passed_policies(moment, unit).iter();
+    passed.fold(decision, |decision, passed| decision.because(passed_rungs::describe_passed_policy(passed)))
 }
 
-/// Why an error that was dealt with already is matched with the policies again.
-fn matched_again(moment: &FactContext<'_>) -> String {
+/// Explains why an error is matched against the policies once more.
+fn why_matched_again(moment: &FactContext<'_>) -> String {
     match &moment.event.by {
         by @ Actor::User(_) => format!("{} applied the policies", who(by)),
         Actor::Engine | Actor::Worker => {
@@ -280,19 +293,22 @@ fn matched_again(moment: &FactContext<'_>) -> String {
     }
 }
 
-fn acknowledged(moment: &FactContext<'_>, reason: Option<&Arc<str>>) -> DecisionText {
+/// An operator acknowledged the error.
+fn acknowledged_text(moment: &FactContext<'_>, reason: Option<&Arc<str>>) -> DecisionText {
     let words = in_their_words(reason.map(|reason| &**reason));
     let then = format!("acknowledged by {}{words}", who(&moment.event.by));
     DecisionText::new(Rung::Operator, "acknowledge", then).because("stays in error, and no policy resumes it")
 }
 
-fn done_by_hand(moment: &FactContext<'_>, reason: Option<&Arc<str>>) -> DecisionText {
+/// An operator completed the step by hand.
+fn done_by_hand_text(moment: &FactContext<'_>, reason: Option<&Arc<str>>) -> DecisionText {
     let words = in_their_words(reason.map(|reason| &**reason));
     let then = format!("completed by hand by {}{words}", who(&moment.event.by));
     DecisionText::new(Rung::Operator, "complete", then).because("the flow continues")
 }
 
-/// A unit that fails while its run is failing already. Otherwise the run's failing tells it all.
+/// A unit fails while its run is failing already. Returns nothing if it is this unit that makes the run fail, because
+/// that fact tells it.
 fn failed_while_failing(moment: &FactContext<'_>, unit: UnitRef) -> Option<DecisionText> {
     let tells = |fact: &Fact| matches!(fact, Fact::Failing { error, .. } if error.unit == Some(unit));
     if moment.event.facts[moment.place..].iter().any(tells) {
@@ -304,17 +320,17 @@ fn failed_while_failing(moment: &FactContext<'_>, unit: UnitRef) -> Option<Decis
     )
 }
 
-/// Rung 4 or 5, or the deadline.
-fn failing(moment: &FactContext<'_>, failed: &RunError, handler: Option<&Arc<str>>) -> DecisionText {
+/// Rung 4 or 5 for the run, or its deadline: what happens until it is failed, and why.
+fn failing_text(moment: &FactContext<'_>, failed: &RunError, handler: Option<&Arc<str>>) -> DecisionText {
     if failed.error.found_by.as_deref() == Some(DEADLINE_ACTION) {
-        return over_deadline(moment, failed, handler);
+        return deadline_text(moment, failed, handler);
     }
-    let first = match moment.under_way() {
+    let first = match moment.count_active() {
         0 => None,
         1 => Some("when the running attempt has ended".to_owned()),
         n => Some(format!("when the {n} running attempts have ended")),
     };
-    let then = how_it_ends(first, handler);
+    let then = describe_way_to_failed(first, handler);
     let step = failed.unit.and_then(|unit| moment.step(unit));
     let (rung, rule) = match (handler, step) {
         (Some(handler), _) => (Rung::ExceptionHandler, rule::handler(handler)),
@@ -322,11 +338,11 @@ fn failing(moment: &FactContext<'_>, failed: &RunError, handler: Option<&Arc<str
         (None, None) => (Rung::Failed, "no exceptionHandler".to_owned()),
     };
     let mut decision = DecisionText::new(rung, rule, then);
-    let climbed = failed.unit.zip(step).filter(|(unit, _)| moment.last_ended(*unit).is_some());
+    let climbed = failed.unit.zip(step).filter(|(unit, _)| moment.last_ended_attempt(*unit).is_some());
     if let Some((unit, step)) = climbed {
-        decision = climbed_past(moment, (unit, step), decision);
+        decision = add_passed_rungs(moment, (unit, step), decision);
     } else {
-        // What the engine finds wrong with a whole fan-out, or with the run's output, has no attempt.
+        // An error of a whole fan-out, or of the run's output, has no attempt.
         decision = DecisionText { unit: failed.unit, ended: Some(cause(&failed.error)), ..decision };
         if handler.is_none() {
             decision = decision.because("no exception handler applies");
@@ -335,24 +351,25 @@ fn failing(moment: &FactContext<'_>, failed: &RunError, handler: Option<&Arc<str
     decision
 }
 
-/// Why no rung below the handler took an error, and that there is no handler where the run fails without one.
-fn climbed_past(
+/// Adds why no rung before the handler acted, and that there is no handler where the run fails without one.
+fn add_passed_rungs(
     moment: &FactContext<'_>,
     (unit, step): (UnitRef, &Step),
     decision: DecisionText,
 ) -> DecisionText {
-    let policies = passed_rungs::policies(moment, unit);
-    let chosen = passed_rungs::chose_none(moment, unit).is_some();
-    let has_no_strategy =
-        passed_rungs::has_no_strategy(step) && passed_rungs::given_up_as_stuck(moment, unit, step).is_none();
+    let policies = passed_rungs::passed_policies(moment, unit);
+    let chosen = passed_rungs::who_chose_none(moment, unit).is_some();
+    let has_no_strategy = passed_rungs::has_no_strategy(step)
+        && passed_rungs::describe_stuck_too_often(moment, unit, step).is_none();
     let has_handler = decision.rung == Rung::ExceptionHandler;
     let mut decision = decision;
     if !has_no_strategy {
-        decision = decision.because(passed_rungs::first_rung(moment, unit, step));
+        decision = decision.because(passed_rungs::why_not_retried(moment, unit, step));
     }
-    decision =
-        policies.iter().fold(decision, |decision, passed| decision.because(passed_rungs::policy(passed)));
-    decision = why_not_left_in_error(moment, unit, decision).after_attempt(moment, unit);
+    decision = policies
+        .iter()
+        .fold(decision, |decision, passed| decision.because(passed_rungs::describe_passed_policy(passed)));
+    decision = add_why_not_left_in_error(moment, unit, decision).after_attempt(moment, unit);
     let policy = if policies.is_empty() { "policy" } else { "other policy" };
     match (has_no_strategy, chosen, has_handler) {
         (_, true, true) => decision,
@@ -364,8 +381,8 @@ fn climbed_past(
     }
 }
 
-/// An attempt that was stopped because the deadline came while its run was failing already. Where the same event makes the run
-/// fail, that decision tells it.
+/// The deadline stopped an attempt of a run that was failing already. Returns nothing if the same event makes the run
+/// fail, because that decision tells it.
 fn stopped_by_deadline_while_failing(moment: &FactContext<'_>) -> Option<DecisionText> {
     if moment.event.facts.iter().any(|fact| matches!(fact, Fact::Failing { .. })) {
         return None;
@@ -375,17 +392,18 @@ fn stopped_by_deadline_while_failing(moment: &FactContext<'_>) -> Option<Decisio
     Some(decision.because("the run is failing and missed its deadline"))
 }
 
-fn over_deadline(moment: &FactContext<'_>, failed: &RunError, handler: Option<&Arc<str>>) -> DecisionText {
+/// The run missed its deadline.
+fn deadline_text(moment: &FactContext<'_>, failed: &RunError, handler: Option<&Arc<str>>) -> DecisionText {
     let then = format!(
         "{}; running attempts were stopped and children cancelled; {}",
         cause(&failed.error),
-        how_it_ends(None, handler)
+        describe_way_to_failed(None, handler)
     );
     DecisionText::new(Rung::Deadline, rule::deadline(moment.flow, moment.run), then)
 }
 
-/// The way to `failed`, after what comes first.
-fn how_it_ends(first: Option<String>, handler: Option<&Arc<str>>) -> String {
+/// Describes the way to `failed`: after `first`, if something ends first, and with the handler, if there is one.
+fn describe_way_to_failed(first: Option<String>, handler: Option<&Arc<str>>) -> String {
     match (first, handler) {
         (None, None) => "the run fails".to_owned(),
         (Some(first), None) => format!("the run fails {first}"),
@@ -400,25 +418,31 @@ fn how_it_ends(first: Option<String>, handler: Option<&Arc<str>>) -> String {
     }
 }
 
-/// Why a *stalled* attempt does not come to rest.
-fn why_not_left_in_error(moment: &FactContext<'_>, unit: UnitRef, decision: DecisionText) -> DecisionText {
-    let stalled = matches!(moment.last_ended(unit), Some((_, Outcome::Stalled(_))));
+/// Adds why a stalled step of a handler fails instead of staying in error.
+fn add_why_not_left_in_error(
+    moment: &FactContext<'_>,
+    unit: UnitRef,
+    decision: DecisionText,
+) -> DecisionText {
+    let stalled = matches!(moment.last_ended_attempt(unit), Some((_, Outcome::Stalled(_))));
     let in_handler = moment.run.is_some_and(|run| run.origin.is_in_handler());
     if stalled
         && in_handler
         && decision.rung == Rung::Failed
-        && passed_rungs::chose_none(moment, unit).is_none()
+        && passed_rungs::who_chose_none(moment, unit).is_none()
     {
         return decision.because("an exception handler does not wait for an operator");
     }
     decision
 }
 
-fn run_failed(moment: &FactContext<'_>, handler_error: Option<&RunError>) -> Option<DecisionText> {
+/// The run failed after its handler or its last attempt ended. Returns nothing if it failed at once, because the
+/// decision to fail tells it.
+fn run_failed_text(moment: &FactContext<'_>, handler_error: Option<&RunError>) -> Option<DecisionText> {
     if moment.event.facts.iter().any(|fact| matches!(fact, Fact::Failing { .. })) {
         return None;
     }
-    let handler = handler_of(moment, moment.run?);
+    let handler = find_handler(moment, moment.run?);
     let then = "the run failed";
     let Some((flow, run)) = handler else {
         let decision = DecisionText::new(Rung::Failed, "no exceptionHandler", then);
@@ -432,8 +456,8 @@ fn run_failed(moment: &FactContext<'_>, handler_error: Option<&RunError>) -> Opt
     Some(DecisionText::new(Rung::ExceptionHandler, rule, then).because(why))
 }
 
-/// The handler of a run that has failed: its flow where the failed step names it, and its run.
-fn handler_of(moment: &FactContext<'_>, run: &Run) -> Option<(Option<Arc<str>>, RunId)> {
+/// Finds the handler of a failed run: its flow, if the failed step names it, and its run.
+fn find_handler(moment: &FactContext<'_>, run: &Run) -> Option<(Option<Arc<str>>, RunId)> {
     let Phase::Ended(RunEnd { how: RunOutcome::Failed { error, handler }, .. }) = &run.phase else {
         return None;
     };
@@ -442,7 +466,8 @@ fn handler_of(moment: &FactContext<'_>, run: &Run) -> Option<(Option<Arc<str>>, 
     Some((step.and_then(|step| step.exception_handler.clone()), *run))
 }
 
-fn deferred(moment: &FactContext<'_>, unit: UnitRef, step: &Step, delay: Millis) -> DecisionText {
+/// A deferral, with what is left of its limit.
+fn deferred_text(moment: &FactContext<'_>, unit: UnitRef, step: &Step, delay: Millis) -> DecisionText {
     let decision = DecisionText::new(Rung::Deferral, rule::defer(step), format!("retrying in {delay}"));
     match moment.unit(unit).map(|unit| unit.round) {
         None => decision,
@@ -457,7 +482,8 @@ fn deferred(moment: &FactContext<'_>, unit: UnitRef, step: &Step, delay: Millis)
     }
 }
 
-fn requeued(
+/// A stuck attempt is tried again, with what is left of `maxStuck`.
+fn requeued_text(
     moment: &FactContext<'_>,
     unit: UnitRef,
     step: &Step,
@@ -467,7 +493,7 @@ fn requeued(
 ) -> DecisionText {
     let mut decision =
         DecisionText::new(Rung::Stuck, rule::stuck(&step.limits, None), format!("retrying in {delay}"));
-    if let Some((_, Outcome::Stuck(found))) = moment.last_ended(unit) {
+    if let Some((_, Outcome::Stuck(found))) = moment.last_ended_attempt(unit) {
         decision.rule = rule::stuck(&step.limits, Some(found.limit));
         decision = decision.because(format!("last heard from at {}", found.heard));
         if found.free {
@@ -485,7 +511,13 @@ fn requeued(
     DecisionText { how: queued.then(|| place_text.to_owned()), ..decision }
 }
 
-fn skipped(moment: &FactContext<'_>, step: &Step, why: SkippedBy, reason: Option<&Arc<str>>) -> DecisionText {
+/// The step was skipped, by its condition or by an operator.
+fn skipped_text(
+    moment: &FactContext<'_>,
+    step: &Step,
+    why: SkippedBy,
+    reason: Option<&Arc<str>>,
+) -> DecisionText {
     match why {
         SkippedBy::Condition => DecisionText::new(Rung::Condition, rule::condition(step), "skipped")
             .because("its condition is false"),
@@ -496,7 +528,8 @@ fn skipped(moment: &FactContext<'_>, step: &Step, why: SkippedBy, reason: Option
     }
 }
 
-fn chosen(moment: &FactContext<'_>, choice: Choice) -> DecisionText {
+/// An operator chose for a held step.
+fn chosen_text(moment: &FactContext<'_>, choice: Choice) -> DecisionText {
     let who = who(&moment.event.by);
     match choice {
         Choice::Retry => DecisionText::new(Rung::Operator, "choose retry", "one more attempt in this round")
@@ -506,7 +539,8 @@ fn chosen(moment: &FactContext<'_>, choice: Choice) -> DecisionText {
     }
 }
 
-fn resumed(
+/// A new round: by an operator, a policy or a rerun.
+fn resumed_text(
     moment: &FactContext<'_>,
     unit: UnitRef,
     by: ResumedBy,
@@ -531,9 +565,10 @@ fn resumed(
     DecisionText::new(rung, "resume", then).because(why)
 }
 
-/// A worker that stops in good order gives its attempt back. In a failing run it just ends.
-fn released(moment: &FactContext<'_>, unit: UnitRef) -> Option<DecisionText> {
-    let (attempt, next) = moment.after(unit).find_map(|fact| {
+/// A worker gave its attempt back, and it is queued again. Returns nothing in a failing run, where the attempt just
+/// ends.
+fn released_text(moment: &FactContext<'_>, unit: UnitRef) -> Option<DecisionText> {
+    let (attempt, next) = moment.facts_after(unit).find_map(|fact| {
         if let UnitFact::Queued { attempt, .. } = fact {
             Some((attempt.saturating_sub(1), *attempt))
         } else {
@@ -545,7 +580,8 @@ fn released(moment: &FactContext<'_>, unit: UnitRef) -> Option<DecisionText> {
     Some(decision.because(format!("attempt {next} is queued first, and no budget is used")))
 }
 
-fn admitted(moment: &FactContext<'_>) -> DecisionText {
+/// The run got a slot of its limit.
+fn admitted_text(moment: &FactContext<'_>) -> DecisionText {
     let then = match moment.run.map(|run| &run.slot) {
         Some(Slot::Taken(Limit { name, max, .. }) | Slot::Wanted(Limit { name, max, .. })) => {
             let runs = count(*max as usize, "run", "runs");
@@ -556,18 +592,19 @@ fn admitted(moment: &FactContext<'_>) -> DecisionText {
     DecisionText::new(Rung::Concurrency, rule::concurrency(moment.flow), then)
 }
 
-fn paused(moment: &FactContext<'_>, by: PausedBy, reason: Option<&Arc<str>>) -> DecisionText {
+/// The run was paused, by an operator or with its parent.
+fn paused_text(moment: &FactContext<'_>, by: PausedBy, reason: Option<&Arc<str>>) -> DecisionText {
     let with_parent = "paused with its parent";
     let decision = match by {
         PausedBy::Operator => {
-            by_user_or_parent(moment, "pause", who_asked(moment, "paused", with_parent, reason))
+            by_user_or_parent(moment, "pause", describe_request(moment, "paused", with_parent, reason))
         }
         PausedBy::Parent => DecisionText::new(Rung::Parent, "pause", with_parent),
     };
     decision.because("running attempts finish, nothing new starts, and timers wait")
 }
 
-/// What a user asked for; what the engine brings is the parent's request.
+/// Attributes a decision to the operator who sent the command, or to the parent if the engine did.
 fn by_user_or_parent(moment: &FactContext<'_>, rule: &str, then: String) -> DecisionText {
     let rung = match &moment.event.by {
         Actor::Engine => Rung::Parent,
@@ -576,8 +613,8 @@ fn by_user_or_parent(moment: &FactContext<'_>, rule: &str, then: String) -> Deci
     DecisionText::new(rung, rule, then)
 }
 
-/// What was done and by whom, with the reason given; or what the parent brings about.
-fn who_asked(moment: &FactContext<'_>, done: &str, parent: &str, reason: Option<&Arc<str>>) -> String {
+/// Describes what was done, by whom and why; or, if the engine did it, what the parent caused.
+fn describe_request(moment: &FactContext<'_>, done: &str, parent: &str, reason: Option<&Arc<str>>) -> String {
     match &moment.event.by {
         Actor::Engine => parent.to_owned(),
         actor @ (Actor::Worker | Actor::User(_)) => {
@@ -586,7 +623,8 @@ fn who_asked(moment: &FactContext<'_>, done: &str, parent: &str, reason: Option<
     }
 }
 
-fn completed(moment: &FactContext<'_>) -> DecisionText {
+/// The run completed.
+fn completed_text(moment: &FactContext<'_>) -> DecisionText {
     let why = match moment.flow.steps.len() {
         1 => "its only step is done".to_owned(),
         2 => "both steps are done".to_owned(),

@@ -1,4 +1,4 @@
-//! A fact in its place: between the other facts of its event, with the run and the flow around it.
+//! A fact with its context: the other facts of its event, the run and the flow.
 
 use crate::event::{Event, Fact, UnitFact};
 use crate::model::attempt::Outcome;
@@ -7,7 +7,7 @@ use crate::model::run::Run;
 use crate::model::unit::{Unit, UnitRef, UnitState};
 use crate::reason::phrases;
 
-/// A fact in its place.
+/// A fact with its context.
 #[derive(Clone, Copy)]
 pub(super) struct FactContext<'a> {
     pub(super) flow: &'a Flow,
@@ -19,7 +19,7 @@ pub(super) struct FactContext<'a> {
 }
 
 impl<'a> FactContext<'a> {
-    /// The place of `fact` in `event`: the very same one, or else the first that is equal.
+    /// Finds `fact` in `event` by identity, else the first that is equal.
     pub(super) fn of(
         flow: &'a Flow,
         run: Option<&'a Run>,
@@ -48,41 +48,42 @@ impl<'a> FactContext<'a> {
         phrases::name(self.flow, unit)
     }
 
-    /// The attempt of this unit that ended last: in this event before this fact, else before the event.
-    pub(super) fn last_ended(&self, unit: UnitRef) -> Option<(u32, &'a Outcome)> {
-        let here = self.before(unit).rev().find_map(|fact| {
+    /// Returns the attempt of this unit that ended last: in this event before this fact, else before the event.
+    pub(super) fn last_ended_attempt(&self, unit: UnitRef) -> Option<(u32, &'a Outcome)> {
+        let here = self.facts_before(unit).rev().find_map(|fact| {
             if let UnitFact::Ended { attempt, outcome } = fact { Some((*attempt, outcome)) } else { None }
         });
         let earlier = || self.unit(unit)?.past.last().map(|past| (past.attempt, &past.outcome));
         here.or_else(earlier)
     }
 
-    /// What this event says about the unit before this fact.
-    pub(super) fn before(&self, unit: UnitRef) -> impl DoubleEndedIterator<Item = &'a UnitFact> {
-        of_unit(&self.event.facts[..self.place], unit)
+    /// Iterates over the facts of this event about the unit before this fact.
+    pub(super) fn facts_before(&self, unit: UnitRef) -> impl DoubleEndedIterator<Item = &'a UnitFact> {
+        facts_of_unit(&self.event.facts[..self.place], unit)
     }
 
-    /// What this event says about the unit after this fact.
-    pub(super) fn after(&self, unit: UnitRef) -> impl DoubleEndedIterator<Item = &'a UnitFact> {
-        of_unit(&self.event.facts[self.place + 1..], unit)
+    /// Iterates over the facts of this event about the unit after this fact.
+    pub(super) fn facts_after(&self, unit: UnitRef) -> impl DoubleEndedIterator<Item = &'a UnitFact> {
+        facts_of_unit(&self.event.facts[self.place + 1..], unit)
     }
 
-    /// The number of the attempt that was queued here, or that is the unit's latest.
-    pub(super) fn attempt(&self, unit: UnitRef) -> Option<u32> {
+    /// Returns the number of the attempt that was queued in this event, else of the unit's latest.
+    pub(super) fn latest_attempt(&self, unit: UnitRef) -> Option<u32> {
         let here = self
-            .before(unit)
+            .facts_before(unit)
             .rev()
             .find_map(|fact| if let UnitFact::Queued { attempt, .. } = fact { Some(*attempt) } else { None });
         here.or_else(|| self.unit(unit).map(|unit| unit.attempts).filter(|attempts| *attempts > 0))
     }
 
-    /// How many attempts are under way.
-    pub(super) fn under_way(&self) -> usize {
+    /// Counts the attempts under way.
+    pub(super) fn count_active(&self) -> usize {
         self.run.map_or(0, |run| run.units_where(|unit| matches!(unit.state, UnitState::Active(_))).len())
     }
 }
 
-fn of_unit(facts: &[Fact], wanted: UnitRef) -> impl DoubleEndedIterator<Item = &UnitFact> {
+/// Filters the facts about one unit.
+fn facts_of_unit(facts: &[Fact], wanted: UnitRef) -> impl DoubleEndedIterator<Item = &UnitFact> {
     facts.iter().filter_map(move |fact| {
         if let Fact::Unit { unit, fact } = fact
             && *unit == wanted

@@ -1,4 +1,4 @@
-//! Facts as lines of a live log: what a person watching wants to read, once.
+//! Lines of a live log: each fact as one sentence, and nothing twice.
 
 use crate::event::{Actor, Choice, Closing, Event, Fact, Started, UnitFact};
 use crate::json::Payload;
@@ -13,38 +13,38 @@ use crate::reason::fact_context::FactContext;
 use crate::reason::phrases::{self, cause, count, in_their_words, shorten_to_line, who};
 use crate::time::{Millis, Time};
 
-/// Progress is cut here.
+/// The length at which progress is cut.
 const LONGEST_PROGRESS: usize = 60;
 
-/// One sentence about a fact, or nothing where another fact of the same event says it too.
-pub(super) fn line(moment: &FactContext<'_>) -> Option<String> {
+/// Formats a fact as one sentence, or returns nothing where another fact of the same event says it too.
+pub(super) fn log_line(moment: &FactContext<'_>) -> Option<String> {
     match moment.fact() {
         Fact::Unit { unit, fact } => {
-            of_unit(moment, *unit, fact).map(|text| format!("{}: {text}", moment.name(*unit)))
+            unit_line(moment, *unit, fact).map(|text| format!("{}: {text}", moment.name(*unit)))
         }
-        Fact::Started(started) => Some(run_started(moment, started)),
+        Fact::Started(started) => Some(run_started_line(moment, started)),
         Fact::Admitted => Some(decision_line(moment)),
         Fact::Paused { by: PausedBy::Parent, .. } => Some("the run was paused with its parent".to_owned()),
         Fact::Paused { by: PausedBy::Operator, reason } => {
             let words = in_their_words(reason.as_deref());
             Some(format!("the run was paused by {}{words}", who(&moment.event.by)))
         }
-        Fact::Unpaused => Some(who_asked(moment.event, "unpaused", "with its parent", None)),
+        Fact::Unpaused => Some(request_line(moment.event, "unpaused", "with its parent", None)),
         Fact::ClockCorrected { by } => Some(phrases::clock_corrected(*by)),
         Fact::InputChanged { .. } => {
             Some(format!("the input of the run was changed by {}", who(&moment.event.by)))
         }
         Fact::SignalKept { name, .. } => Some(format!("signal `{name}` arrived")),
         Fact::SignalTaken { .. } => None,
-        Fact::Failing { error, .. } => Some(failing(moment, error)),
+        Fact::Failing { error, .. } => Some(failing_line(moment, error)),
         Fact::HandlerStarted { run } => Some(format!("exception handler {run} started")),
         Fact::HandlerChanged { state } => {
             Some(format!("the exception handler is {}", phrases::state(*state)))
         }
         Fact::Completed { .. } => Some("the run completed".to_owned()),
-        Fact::RunFailed { handler_error } => Some(run_failed(moment, handler_error.as_deref())),
+        Fact::RunFailed { handler_error } => Some(run_failed_line(moment, handler_error.as_deref())),
         Fact::RunCancelled { reason } => {
-            Some(who_asked(moment.event, "cancelled", "with its parent", reason.as_deref()))
+            Some(request_line(moment.event, "cancelled", "with its parent", reason.as_deref()))
         }
         Fact::Reran { .. } => Some(decision_line(moment)),
         Fact::ItemsKnown { step, total, .. } => {
@@ -55,12 +55,12 @@ pub(super) fn line(moment: &FactContext<'_>) -> Option<String> {
             Some(format!("{}: all items are done", phrases::step_id(moment.flow, *step)))
         }
         Fact::ItemsEnded { step, how } => {
-            Some(format!("{}: {}", phrases::step_id(moment.flow, *step), closed(*how)))
+            Some(format!("{}: {}", phrases::step_id(moment.flow, *step), closed_line(*how)))
         }
     }
 }
 
-/// Whether a fact belongs to the story of a run, rather than to its daily life.
+/// Returns whether a fact is one of the main events of a run, as opposed to routine such as queueing.
 pub(super) fn belongs_to_story(fact: &Fact) -> bool {
     match fact {
         Fact::Unit { fact, .. } => match fact {
@@ -112,7 +112,7 @@ pub(super) fn belongs_to_story(fact: &Fact) -> bool {
     }
 }
 
-/// Whether a fact is about an error.
+/// Returns whether a fact is about an error.
 pub(super) fn is_trouble(fact: &Fact) -> bool {
     let Fact::Unit { fact, .. } = fact else {
         return matches!(fact, Fact::Failing { .. } | Fact::RunFailed { .. });
@@ -124,38 +124,42 @@ pub(super) fn is_trouble(fact: &Fact) -> bool {
     is_error || matches!(fact, UnitFact::Held | UnitFact::LeftInError | UnitFact::Failed)
 }
 
-fn of_unit(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String> {
+/// Formats a fact about a unit, without the name of the unit.
+fn unit_line(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) -> Option<String> {
     let at = moment.event.time();
     match fact {
-        // What follows names the policies.
+        // The decision that follows names the policies.
         UnitFact::InputBound { .. } | UnitFact::PassedOver { .. } => None,
         UnitFact::Queued { attempt, .. } => {
             let begun =
                 |fact: &UnitFact| matches!(fact, UnitFact::Dequeued { .. } | UnitFact::Started { .. });
-            (!moment.after(unit).any(begun)).then(|| format!("attempt {attempt} is queued"))
+            (!moment.facts_after(unit).any(begun)).then(|| format!("attempt {attempt} is queued"))
         }
         UnitFact::Dequeued { worker } => {
-            Some(format!("{} was handed to worker {}", attempt(moment, unit), worker.name))
+            Some(format!("{} was handed to worker {}", attempt_name(moment, unit), worker.name))
         }
-        UnitFact::Started { worker } => Some(started(moment, unit, worker)),
+        UnitFact::Started { worker } => Some(started_line(moment, unit, worker)),
         UnitFact::Progress { value: Payload::Inline(value) } => {
             let value = shorten_to_line(value.text(), LONGEST_PROGRESS);
-            Some(format!("{} reported progress: {value}", attempt(moment, unit)))
+            Some(format!("{} reported progress: {value}", attempt_name(moment, unit)))
         }
         UnitFact::Progress { value: Payload::Stored(_) } => {
-            Some(format!("{} reported progress", attempt(moment, unit)))
+            Some(format!("{} reported progress", attempt_name(moment, unit)))
         }
-        UnitFact::ReportIgnored { attempt, lines, more } => Some(report_ignored(*attempt, lines, *more)),
+        UnitFact::ReportIgnored { attempt, lines, more } => Some(report_ignored_line(*attempt, lines, *more)),
         UnitFact::LimitExtended { by: Millis::ZERO, .. } => {
-            Some(format!("{} was heard from again; its lease was renewed", attempt(moment, unit)))
+            Some(format!("{} was heard from again; its lease was renewed", attempt_name(moment, unit)))
         }
-        UnitFact::LimitExtended { by, .. } => {
-            Some(format!("{} got {by} more because the engine was down that long", attempt(moment, unit)))
+        UnitFact::LimitExtended { by, .. } => Some(format!(
+            "{} got {by} more because the engine was down that long",
+            attempt_name(moment, unit)
+        )),
+        UnitFact::Ended { attempt, outcome } => ended_line(moment, unit, *attempt, outcome),
+        UnitFact::Retry { due, stalled, max, .. } => {
+            Some(retry_line(moment, unit, due.since(at), *stalled, *max))
         }
-        UnitFact::Ended { attempt, outcome } => ended(moment, unit, *attempt, outcome),
-        UnitFact::Retry { due, stalled, max, .. } => Some(retry(moment, unit, due.since(at), *stalled, *max)),
-        UnitFact::Failed => decision::decision_text(moment).map(|decision| decision.short()),
-        // What follows `none` says who chose it.
+        UnitFact::Failed => decision::decision_text(moment).map(|decision| decision.to_log_text()),
+        // The decision that follows `none` says who chose it.
         UnitFact::Chosen { choice: Choice::None, .. } => None,
         UnitFact::Held
         | UnitFact::Ignored
@@ -168,38 +172,38 @@ fn of_unit(moment: &FactContext<'_>, unit: UnitRef, fact: &UnitFact) -> Option<S
         | UnitFact::Resumed { .. } => Some(decision_line(moment)),
         UnitFact::Deferred { due, .. } => {
             let retrying = format!("retrying in {}", due.since(at));
-            Some(phrases::sentences(&how_it_ended(moment, unit), &retrying))
+            Some(phrases::sentences(&describe_last_end(moment, unit), &retrying))
         }
         UnitFact::Requeued { due, stuck, max, .. } => {
             let retrying = format!("retrying in {} (stuck {stuck} of {max})", due.since(at));
-            Some(phrases::sentences(&how_it_ended(moment, unit), &retrying))
+            Some(phrases::sentences(&describe_last_end(moment, unit), &retrying))
         }
-        UnitFact::Done { .. } => Some(done(moment, unit)),
+        UnitFact::Done { .. } => Some(done_line(moment, unit)),
         UnitFact::TimerSet { due, is_instant: true } if *due <= at => {
             Some(format!("no wait: {due} has already passed"))
         }
         UnitFact::TimerSet { due, .. } => Some(format!("waiting {}, until {due}", due.since(at))),
-        UnitFact::SignalAwaited { name, until } => Some(awaits(name, *until, at)),
+        UnitFact::SignalAwaited { name, until } => Some(awaits_line(name, *until, at)),
         UnitFact::ChildStarted { attempt, run, .. } => Some(format!("attempt {attempt} started child {run}")),
         UnitFact::ChildChanged { state } => Some(format!("its child is {}", phrases::state(*state))),
         UnitFact::Closed { how } => {
-            let ended = moment.before(unit).any(|fact| matches!(fact, UnitFact::Ended { .. }));
-            (!ended).then(|| closed(*how).to_owned())
+            let ended = moment.facts_before(unit).any(|fact| matches!(fact, UnitFact::Ended { .. }));
+            (!ended).then(|| closed_line(*how).to_owned())
         }
     }
 }
 
-/// The decision that the fact is, without what the log has shown already.
+/// Formats the decision that the fact represents, without what the log has shown already.
 fn decision_line(moment: &FactContext<'_>) -> String {
-    decision::decision_text(moment).map_or_else(String::new, |decision| decision.short())
+    decision::decision_text(moment).map_or_else(String::new, |decision| decision.to_log_text())
 }
 
-fn attempt(moment: &FactContext<'_>, unit: UnitRef) -> String {
-    moment.attempt(unit).map_or("an attempt".to_owned(), |number| format!("attempt {number}"))
+fn attempt_name(moment: &FactContext<'_>, unit: UnitRef) -> String {
+    moment.latest_attempt(unit).map_or("an attempt".to_owned(), |number| format!("attempt {number}"))
 }
 
-/// The first of the lines that were ignored, and how many there are besides.
-fn report_ignored(attempt: u32, lines: &[IgnoredLine], more: u64) -> String {
+/// Formats a warning about ignored report lines: the first one, and how many more there are.
+fn report_ignored_line(attempt: u32, lines: &[IgnoredLine], more: u64) -> String {
     let Some(IgnoredLine { line, text, why }) = lines.first() else {
         return format!("warning: ignored lines of the report of attempt {attempt}");
     };
@@ -212,8 +216,8 @@ fn report_ignored(attempt: u32, lines: &[IgnoredLine], more: u64) -> String {
     }
 }
 
-fn started(moment: &FactContext<'_>, unit: UnitRef, worker: &Worker) -> String {
-    let attempt = attempt(moment, unit);
+fn started_line(moment: &FactContext<'_>, unit: UnitRef, worker: &Worker) -> String {
+    let attempt = attempt_name(moment, unit);
     if worker.local {
         format!("{attempt} started")
     } else {
@@ -221,10 +225,10 @@ fn started(moment: &FactContext<'_>, unit: UnitRef, worker: &Worker) -> String {
     }
 }
 
-/// The end of an attempt, unless the next fact tells it together with what follows.
-fn ended(moment: &FactContext<'_>, unit: UnitRef, attempt: u32, outcome: &Outcome) -> Option<String> {
+/// Formats the end of an attempt, unless the next fact tells it together with what follows.
+fn ended_line(moment: &FactContext<'_>, unit: UnitRef, attempt: u32, outcome: &Outcome) -> Option<String> {
     let told_next = moment
-        .after(unit)
+        .facts_after(unit)
         .next()
         .is_some_and(|fact| matches!(fact, UnitFact::Deferred { .. } | UnitFact::Requeued { .. }));
     if told_next {
@@ -238,12 +242,20 @@ fn ended(moment: &FactContext<'_>, unit: UnitRef, attempt: u32, outcome: &Outcom
     Some(phrases::ended(attempt, outcome))
 }
 
-fn how_it_ended(moment: &FactContext<'_>, unit: UnitRef) -> String {
-    moment.last_ended(unit).map_or_else(String::new, |(attempt, outcome)| phrases::ended(attempt, outcome))
+fn describe_last_end(moment: &FactContext<'_>, unit: UnitRef) -> String {
+    moment
+        .last_ended_attempt(unit)
+        .map_or_else(String::new, |(attempt, outcome)| phrases::ended(attempt, outcome))
 }
 
-fn retry(moment: &FactContext<'_>, unit: UnitRef, delay: Millis, stalled: u32, max: Option<u32>) -> String {
-    let next = moment.last_ended(unit).map_or(stalled, |(attempt, _)| attempt) + 1;
+fn retry_line(
+    moment: &FactContext<'_>,
+    unit: UnitRef,
+    delay: Millis,
+    stalled: u32,
+    max: Option<u32>,
+) -> String {
+    let next = moment.last_ended_attempt(unit).map_or(stalled, |(attempt, _)| attempt) + 1;
     let of_round = stalled + 1;
     let budget = match max {
         None => format!("attempt {next}, no limit"),
@@ -253,7 +265,7 @@ fn retry(moment: &FactContext<'_>, unit: UnitRef, delay: Millis, stalled: u32, m
     format!("retrying in {delay} ({budget})")
 }
 
-fn done(moment: &FactContext<'_>, unit: UnitRef) -> String {
+fn done_line(moment: &FactContext<'_>, unit: UnitRef) -> String {
     match moment.step(unit).map(|step| &step.kind) {
         Some(Kind::Wait(_)) => "the wait ended".to_owned(),
         Some(Kind::Signal(name)) => format!("completed by signal `{name}`"),
@@ -262,14 +274,14 @@ fn done(moment: &FactContext<'_>, unit: UnitRef) -> String {
     }
 }
 
-fn awaits(name: &str, until: Option<Time>, at: Time) -> String {
+fn awaits_line(name: &str, until: Option<Time>, at: Time) -> String {
     match until {
         None => format!("waiting for signal `{name}`"),
         Some(until) => format!("waiting for signal `{name}` (at most {})", until.since(at)),
     }
 }
 
-fn closed(how: Closing) -> &'static str {
+fn closed_line(how: Closing) -> &'static str {
     match how {
         Closing::Failed => "failed",
         Closing::Dropped => "dropped: the exception handler takes over",
@@ -278,7 +290,7 @@ fn closed(how: Closing) -> &'static str {
     }
 }
 
-fn run_started(moment: &FactContext<'_>, started: &Started) -> String {
+fn run_started_line(moment: &FactContext<'_>, started: &Started) -> String {
     let key = started.key.as_ref().map_or(String::new(), |key| format!(" with key `{key}`"));
     let flow = &moment.flow.name;
     match &started.origin {
@@ -292,8 +304,8 @@ fn run_started(moment: &FactContext<'_>, started: &Started) -> String {
     }
 }
 
-/// What was done with the run and by whom; what the engine does, it does for the parent.
-fn who_asked(event: &Event, done: &str, parent: &str, reason: Option<&str>) -> String {
+/// Formats what was done to the run and by whom; what the engine does, it does for the parent.
+fn request_line(event: &Event, done: &str, parent: &str, reason: Option<&str>) -> String {
     match (&event.by, reason) {
         (Actor::Engine, None) => format!("the run was {done} {parent}"),
         (Actor::Engine, Some(reason)) => format!("the run was {done}: {reason}"),
@@ -303,12 +315,12 @@ fn who_asked(event: &Event, done: &str, parent: &str, reason: Option<&str>) -> S
     }
 }
 
-/// That the run fails, with the cause where no attempt has told it.
-fn failing(moment: &FactContext<'_>, failed: &RunError) -> String {
+/// Formats that the run fails, with the cause unless an attempt's end has told it.
+fn failing_line(moment: &FactContext<'_>, failed: &RunError) -> String {
     let Some(decision) = decision::decision_text(moment) else { return String::new() };
     let text = match (&decision.attempt, &decision.ended) {
-        (None, Some(ended)) => phrases::sentences(ended, &decision.short()),
-        (_, _) => decision.short(),
+        (None, Some(ended)) => phrases::sentences(ended, &decision.to_log_text()),
+        (_, _) => decision.to_log_text(),
     };
     match failed.unit {
         Some(unit) => format!("{}: {text}", moment.name(unit)),
@@ -316,10 +328,10 @@ fn failing(moment: &FactContext<'_>, failed: &RunError) -> String {
     }
 }
 
-fn run_failed(moment: &FactContext<'_>, handler_error: Option<&RunError>) -> String {
-    let text = match moment.run.and_then(error_of) {
+fn run_failed_line(moment: &FactContext<'_>, handler_error: Option<&RunError>) -> String {
+    let text = match moment.run.and_then(run_error) {
         None => "the run failed".to_owned(),
-        Some(failed) => format!("the run failed: {}", error_text(moment, failed)),
+        Some(failed) => format!("the run failed: {}", describe_run_error(moment, failed)),
     };
     match handler_error {
         None => text,
@@ -327,7 +339,8 @@ fn run_failed(moment: &FactContext<'_>, handler_error: Option<&RunError>) -> Str
     }
 }
 
-fn error_of(run: &Run) -> Option<&RunError> {
+/// Returns the error of a failing or failed run.
+fn run_error(run: &Run) -> Option<&RunError> {
     match &run.phase {
         Phase::Going => None,
         Phase::Failing(failing) => Some(&failing.error),
@@ -340,7 +353,7 @@ fn error_of(run: &Run) -> Option<&RunError> {
     }
 }
 
-fn error_text(moment: &FactContext<'_>, failed: &RunError) -> String {
+fn describe_run_error(moment: &FactContext<'_>, failed: &RunError) -> String {
     match failed.unit {
         Some(unit) => format!("{}: {}", moment.name(unit), cause(&failed.error)),
         None => cause(&failed.error),

@@ -1,4 +1,4 @@
-//! Rungs that were passed over: why the retry strategy of a step did not act, and which policies did not.
+//! Rungs that did not act: why the retry strategy did not, and which policies did not.
 
 use crate::event::{Actor, Choice, UnitFact};
 use crate::model::attempt::{Outcome, StuckLimit};
@@ -10,30 +10,34 @@ use crate::policy::{PassedPolicy, PassedReason};
 use crate::reason::fact_context::FactContext;
 use crate::reason::phrases::{self, stuck_of, used_of, who};
 
-/// Why rung 1 did not act.
-pub(super) fn first_rung(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> String {
-    if let Some(actor) = chose_none(moment, unit) {
+/// Explains why rung 1 did not act on the unit's last attempt.
+pub(super) fn why_not_retried(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> String {
+    if let Some(actor) = who_chose_none(moment, unit) {
         return format!("{} chose none", who(actor));
     }
-    if let Some(stuck) = given_up_as_stuck(moment, unit, step) {
+    if let Some(stuck) = describe_stuck_too_often(moment, unit, step) {
         return stuck;
     }
-    strategy(step, moment.unit(unit), moment.last_ended(unit).map(|(_, outcome)| outcome))
+    why_strategy_did_not_act(
+        step,
+        moment.unit(unit),
+        moment.last_ended_attempt(unit).map(|(_, outcome)| outcome),
+    )
 }
 
-/// Which policies are about the error and did not take it, as this event says.
-pub(super) fn policies<'a>(moment: &FactContext<'a>, unit: UnitRef) -> &'a [PassedPolicy] {
-    let passed = moment.before(unit).rev().find_map(|fact| {
+/// Returns the policies that this event records as matching the error without taking it.
+pub(super) fn passed_policies<'a>(moment: &FactContext<'a>, unit: UnitRef) -> &'a [PassedPolicy] {
+    let passed = moment.facts_before(unit).rev().find_map(|fact| {
         if let UnitFact::PassedOver { policies } = fact { Some(policies.as_slice()) } else { None }
     });
     passed.unwrap_or_default()
 }
 
-/// Why a policy did not take an error: `policy `resets` is used up (round 3 of 3)`.
-pub(super) fn policy(passed: &PassedPolicy) -> String {
+/// Describes why a policy did not take an error: ``policy `resets` is used up (3 of 3 rounds)``.
+pub(super) fn describe_passed_policy(passed: &PassedPolicy) -> String {
     let name = &passed.policy.name;
     match passed.why {
-        // Of more rounds than these, others were another policy's.
+        // A step may have had more rounds than this by other policies.
         PassedReason::Spent { max, .. } => {
             format!("policy `{name}` is used up ({max} of {max} {})", phrases::plural(max, "round"))
         }
@@ -41,14 +45,18 @@ pub(super) fn policy(passed: &PassedPolicy) -> String {
     }
 }
 
-/// Why rung 1 did not act, if the ladder was climbed in this event.
-pub(super) fn in_this_event(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> Option<String> {
-    let ended_here = moment.before(unit).any(|fact| matches!(fact, UnitFact::Ended { .. }));
-    ended_here.then(|| first_rung(moment, unit, step))
+/// As [`why_not_retried`], if an attempt ended in this event; nothing if the ladder was not climbed.
+pub(super) fn why_not_retried_in_this_event(
+    moment: &FactContext<'_>,
+    unit: UnitRef,
+    step: &Step,
+) -> Option<String> {
+    let ended_here = moment.facts_before(unit).any(|fact| matches!(fact, UnitFact::Ended { .. }));
+    ended_here.then(|| why_not_retried(moment, unit, step))
 }
 
-/// Why the strategy as such did not act after an attempt that ended so.
-fn strategy(step: &Step, unit: Option<&Unit>, outcome: Option<&Outcome>) -> String {
+/// Explains why a retry strategy did not act after this outcome: none is set, the error is fatal, or it is used up.
+fn why_strategy_did_not_act(step: &Step, unit: Option<&Unit>, outcome: Option<&Outcome>) -> String {
     let fatal = matches!(outcome, Some(Outcome::Failed(_)));
     match step.retry {
         RetryStrategy::None => "no retry strategy".to_owned(),
@@ -57,34 +65,38 @@ fn strategy(step: &Step, unit: Option<&Unit>, outcome: Option<&Outcome>) -> Stri
         RetryStrategy::Hold { max_attempts: Some(max) } => {
             used_of(unit.map_or(max, |unit| unit.round.stalled), max)
         }
-        // Without a limit these act every time; a fatal error apart, nothing gets past them.
+        // Without a limit these act on every error but a fatal one.
         RetryStrategy::Retry { max_attempts: None, .. } | RetryStrategy::Hold { max_attempts: None } => {
             "retryStrategy does not apply".to_owned()
         }
     }
 }
 
-/// Whether the step has no retry strategy at all.
+/// Returns whether the step has no retry strategy.
 pub(super) fn has_no_strategy(step: &Step) -> bool {
     matches!(step.retry, RetryStrategy::None)
 }
 
-/// Who chose `none` for this unit in this event.
-pub(super) fn chose_none<'a>(moment: &FactContext<'a>, unit: UnitRef) -> Option<&'a Actor> {
+/// Returns who chose `none` for this unit in this event, if anybody did.
+pub(super) fn who_chose_none<'a>(moment: &FactContext<'a>, unit: UnitRef) -> Option<&'a Actor> {
     let chose = |fact: &UnitFact| matches!(fact, UnitFact::Chosen { choice: Choice::None, .. });
-    moment.before(unit).any(chose).then_some(&moment.event.by)
+    moment.facts_before(unit).any(chose).then_some(&moment.event.by)
 }
 
-/// That the step has been stuck `maxStuck` times, if that is why its attempt failed.
-pub(super) fn given_up_as_stuck(moment: &FactContext<'_>, unit: UnitRef, step: &Step) -> Option<String> {
-    let Some((_, Outcome::Failed(error))) = moment.last_ended(unit) else { return None };
-    let ended_here = moment.before(unit).any(|fact| matches!(fact, UnitFact::Ended { .. }));
+/// Describes that the step was stuck `maxStuck` times, if that is why its attempt failed.
+pub(super) fn describe_stuck_too_often(
+    moment: &FactContext<'_>,
+    unit: UnitRef,
+    step: &Step,
+) -> Option<String> {
+    let Some((_, Outcome::Failed(error))) = moment.last_ended_attempt(unit) else { return None };
+    let ended_here = moment.facts_before(unit).any(|fact| matches!(fact, UnitFact::Ended { .. }));
     let max = step.limits.max_stuck;
     (moment.event.by == Actor::Engine && ended_here && is_own_limit(step, error)).then(|| stuck_of(max, max))
 }
 
-/// Whether an error says that the step ran into a limit of its own. A child may have failed of such a cause too, but
-/// the only limit of a step with a child is its `timeout`.
+/// Returns whether the cause of an error is a limit of this step. The error of a child may have such a cause too; the
+/// only limit of a `flow` step itself is its `timeout`.
 fn is_own_limit(step: &Step, error: &Error) -> bool {
     let Some(limit) = error.cause.strip_prefix("stuck: ") else { return false };
     let limits = &step.limits;
@@ -97,11 +109,11 @@ fn is_own_limit(step: &Step, error: &Error) -> bool {
             StuckLimit::Gone,
         ]);
     }
-    own.iter().any(|own| own.to_string() == limit || as_written_before(*own) == limit)
+    own.iter().any(|own| own.to_string() == limit || limit_text_of_older_stores(*own) == limit)
 }
 
-/// How older stores have the limit in the cause of an error.
-fn as_written_before(limit: StuckLimit) -> String {
+/// Formats a limit as older versions wrote it into the cause of an error.
+fn limit_text_of_older_stores(limit: StuckLimit) -> String {
     match limit {
         StuckLimit::Start(span) => format!("not started within startTimeout {span}"),
         StuckLimit::Heartbeat(span) => format!("no sign of life within heartbeatTimeout {span}"),

@@ -1,4 +1,4 @@
-//! Parts of sentences that decisions and explanations share.
+//! Phrases that decisions and explanations share.
 
 use crate::event::Actor;
 use crate::model::attempt::Outcome;
@@ -8,10 +8,10 @@ use crate::model::run::RunState;
 use crate::model::unit::UnitRef;
 use crate::time::{Millis, Time};
 
-/// A cause is cut here: it is meant to be short, and the document of the run has all of it.
+/// The length at which a cause is cut; the document of the run has all of it.
 const LONGEST_CAUSE: usize = 160;
 
-/// How people write a unit: `step` or `step[2]`. A history may name a step that a later version of the flow lacks.
+/// Returns the name of a unit: `step` or `step[2]`. A history may refer to a step that this version of the flow lacks.
 pub(crate) fn name(flow: &Flow, unit: UnitRef) -> String {
     let id = step_id(flow, unit.step);
     match unit.item {
@@ -20,7 +20,7 @@ pub(crate) fn name(flow: &Flow, unit: UnitRef) -> String {
     }
 }
 
-/// That the clock was set by this many milliseconds, forward or (negative) back.
+/// Describes a correction of the clock by this many milliseconds, forward or (negative) back.
 pub(crate) fn clock_corrected(by: i64) -> String {
     let (way, span) = (if by < 0 { "back" } else { "forward" }, Millis(by.unsigned_abs()));
     format!("the clock was set {way} by {span}; delays and timeouts keep their remaining time")
@@ -31,7 +31,7 @@ pub(crate) fn step_id(flow: &Flow, step: StepIndex) -> String {
     find_step(flow, step).map_or_else(|| format!("step {}", step.0 + 1), |step| step.id.to_string())
 }
 
-/// The step at this place, if this version of the flow has one there.
+/// Returns the step at this index, if this version of the flow has one there.
 pub(crate) fn find_step(flow: &Flow, step: StepIndex) -> Option<&Step> {
     flow.steps.get(usize::from(step.0))
 }
@@ -41,7 +41,7 @@ pub(crate) fn cause(error: &Error) -> String {
     shorten_to_line(&error.cause, LONGEST_CAUSE)
 }
 
-/// A text on one line of at most so many characters.
+/// Puts a text on one line and cuts it to `longest` characters.
 pub(crate) fn shorten_to_line(text: &str, longest: usize) -> String {
     let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match one_line.char_indices().nth(longest) {
@@ -50,7 +50,7 @@ pub(crate) fn shorten_to_line(text: &str, longest: usize) -> String {
     }
 }
 
-/// How an attempt ended: `attempt 1 stalled: connection reset`.
+/// Describes how an attempt ended: `attempt 1 stalled: connection reset`.
 pub(crate) fn ended(attempt: u32, outcome: &Outcome) -> String {
     let attempt = format!("attempt {attempt}");
     match outcome {
@@ -66,7 +66,7 @@ pub(crate) fn ended(attempt: u32, outcome: &Outcome) -> String {
     }
 }
 
-/// Two sentences: the second starts with a capital letter.
+/// Joins two sentences; the second starts with a capital letter.
 pub(crate) fn sentences(first: &str, second: &str) -> String {
     let mut rest = second.chars();
     let capital: String = rest.next().map_or_else(String::new, |letter| letter.to_uppercase().collect());
@@ -74,12 +74,12 @@ pub(crate) fn sentences(first: &str, second: &str) -> String {
     format!("{first}{end} {capital}{}", rest.as_str())
 }
 
-/// A state as it stands after `is`: `in error`, `held`.
+/// Returns the word for a state after `is`: `in error`, `held`.
 pub(crate) fn state(state: RunState) -> &'static str {
     if state == RunState::Error { "in error" } else { state.word() }
 }
 
-/// Who brought something about.
+/// Who caused something.
 pub(crate) fn who(actor: &Actor) -> &str {
     match actor {
         Actor::Engine => "the engine",
@@ -88,7 +88,7 @@ pub(crate) fn who(actor: &Actor) -> &str {
     }
 }
 
-/// The reason that a user gave, in brackets, if there is one.
+/// Returns the reason that a user gave, in parentheses; empty without one.
 pub(crate) fn in_their_words(reason: Option<&str>) -> String {
     reason.map_or(String::new(), |reason| format!(" ({})", shorten_to_line(reason, LONGEST_CAUSE)))
 }
@@ -109,7 +109,7 @@ pub(crate) fn stuck_of(stuck: u32, max: u32) -> String {
     format!("stuck {stuck} of {max} in this round{}", left(stuck, max))
 }
 
-/// What is left of a budget, if anything is.
+/// Describes what is left of a budget: ` (1 left)`, or nothing.
 pub(crate) fn left(used: u32, max: u32) -> String {
     match max.saturating_sub(used) {
         0 => String::new(),
@@ -122,7 +122,7 @@ pub(crate) fn plural(n: u32, word: &str) -> String {
     if n == 1 { word.to_owned() } else { format!("{word}s") }
 }
 
-/// `a, b and c`.
+/// Joins parts as in `a, b and c`.
 pub(crate) fn list(parts: &[String]) -> String {
     match parts {
         [] => String::new(),
@@ -131,7 +131,7 @@ pub(crate) fn list(parts: &[String]) -> String {
     }
 }
 
-/// The first few of a list, and how many more there are.
+/// Joins the first few parts, and says how many more there are.
 pub(crate) fn first_of(parts: &[String], shown: usize) -> String {
     if parts.len() <= shown + 1 {
         return list(parts);
@@ -163,7 +163,7 @@ pub(crate) fn lasting(now: Time, since: Time) -> String {
     }
 }
 
-/// The time of day, with its date where that is not today's.
+/// Formats a time of day, with its date unless it is today.
 pub(crate) fn clock(now: Time, time: Time) -> String {
     if day(now) == day(time) { time_of_day(time) } else { format!("{} {}", day(time), time_of_day(time)) }
 }

@@ -10,7 +10,7 @@ use crate::reason::phrases::shorten_to_line;
 /// An output template is cut here.
 const LONGEST_OUTPUT: usize = 80;
 
-/// Rung 1.
+/// Formats the retry strategy of a step.
 pub(super) fn retry(step: &Step) -> String {
     match step.retry {
         RetryStrategy::None => "retryStrategy: none".to_owned(),
@@ -37,17 +37,17 @@ fn back_off_text(back_off: &BackOff) -> String {
     format!("{{{}}}", parts.join(", "))
 }
 
-/// Rung 5: what the step says, and that no rung acts.
+/// Formats what a step says about errors where no rung acts.
 pub(super) fn nothing_acts(step: &Step) -> String {
     format!("{}, failOnError: {}, no exceptionHandler", retry(step), step.fail_on_error)
 }
 
-/// Rung 4.
+/// Formats the exception handler.
 pub(super) fn handler(flow: &str) -> String {
     format!("exceptionHandler: {flow}")
 }
 
-/// How often an attempt may be stuck, and the limit that it ran into.
+/// Formats `maxStuck` and the limit that the attempt reached.
 pub(super) fn stuck(limits: &Limits, limit: Option<StuckLimit>) -> String {
     let max = format!("maxStuck: {}", limits.max_stuck);
     match limit {
@@ -58,7 +58,7 @@ pub(super) fn stuck(limits: &Limits, limit: Option<StuckLimit>) -> String {
     }
 }
 
-/// How a deferral waits.
+/// Formats the deferral settings of a step.
 pub(super) fn defer(step: &Step) -> String {
     let defer = &step.defer;
     format!(
@@ -67,12 +67,12 @@ pub(super) fn defer(step: &Step) -> String {
     )
 }
 
-/// The `if` of a step.
+/// Formats the `if` of a step.
 pub(super) fn condition(step: &Step) -> String {
     step.node.when.as_ref().map_or("if".to_owned(), |condition| format!("if: {}", condition.source))
 }
 
-/// How many runs go on at once.
+/// Formats the concurrency limit of a flow.
 pub(super) fn concurrency(flow: &Flow) -> String {
     match &flow.concurrency {
         None => "concurrency".to_owned(),
@@ -86,7 +86,7 @@ pub(super) fn concurrency(flow: &Flow) -> String {
     }
 }
 
-/// The deadline: the flow's, or the one that was given when the run was started.
+/// Formats the deadline: the flow's, or the one given when the run was started.
 pub(super) fn deadline(flow: &Flow, run: Option<&Run>) -> String {
     let given = run.and_then(|run| run.deadline);
     match (flow.deadline, run, given) {
@@ -101,7 +101,7 @@ pub(super) fn deadline(flow: &Flow, run: Option<&Run>) -> String {
     }
 }
 
-/// What a completed run puts out.
+/// Formats the output of a flow.
 pub(super) fn output(flow: &Flow) -> String {
     match &flow.output {
         None => "output: default (the outputs of the last steps)".to_owned(),

@@ -1,11 +1,11 @@
-//! How long to wait before trying again.
+//! Delays before the next attempt.
 
 use crate::model::recovery::{BackOff, Defer};
 use crate::random::Random;
 use crate::time::Millis;
 
-/// The delay after `tries` tries: random in its range, else `delay * multiplier * tries` up to the cap, else
-/// the delay.
+/// Computes the delay after `tries` tries: random in its range, else `delay * multiplier * tries` up to the cap, else
+/// the fixed delay.
 pub fn back_off_delay(back_off: &BackOff, tries: u32, random: &mut Random) -> Millis {
     let BackOff { delay, max_delay, multiplier, random: draw } = back_off;
     match (draw, multiplier) {
@@ -21,8 +21,8 @@ pub fn back_off_delay(back_off: &BackOff, tries: u32, random: &mut Random) -> Mi
     }
 }
 
-/// The wait of a deferral after `before` earlier ones in its round: what the worker asked for, else growing to
-/// the cap; never more than what is left of the limit.
+/// Computes the delay of a deferral after `before` earlier ones in its round: what the worker asked for, else growing
+/// up to the cap; never more than the rest of the limit.
 pub fn deferral_delay(defer: &Defer, before: u32, asked: Option<Millis>, left: Millis) -> Millis {
     let exponent = i32::try_from(before).unwrap_or(i32::MAX);
     let grown = defer.delay.times(defer.multiplier.powi(exponent)).min(defer.max_delay);

@@ -1,4 +1,4 @@
-//! Deferred: resources are lacking, so the attempt waits and is tried again, until the limit of its round.
+//! Deferrals: an attempt that lacks resources waits and is tried again, until the limit of its round.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use crate::recovery::ladder::{self, AttemptError};
 use crate::recovery::{backoff, failing_run};
 use crate::time::Millis;
 
-/// The worker of this attempt says that resources are lacking.
+/// Defers an attempt whose worker lacks resources: schedules the next one, or stalls it if the round's limit is used
+/// up.
 pub(crate) fn defer(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
@@ -32,7 +33,7 @@ pub(crate) fn defer(
     }
     draft.emit_unit(unit, UnitFact::Ended { attempt, outcome: Outcome::Deferred { asked, lacking } });
     if draft.run().is_failing() {
-        let how = failing_run::closing_of_rest(draft);
+        let how = failing_run::closing_for_open_units(draft);
         draft.emit_unit(unit, UnitFact::Closed { how });
         failing_run::advance_failing(draft);
         return;

@@ -1,4 +1,4 @@
-//! A run on its way to `failed`: nothing more is dispatched, what is active ends, the handler runs, then it is final.
+//! Failing runs: nothing more is dispatched, active attempts end, the handler runs, then the run is failed.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::model::nesting::Nesting;
 use crate::model::run::{Failing, Handler, Origin, ParentAttempt, Phase, Slot};
 use crate::model::unit::{AttemptPhase, ItemsEnd, LiveAttempt, StepRun, UnitRef, UnitState, Waiting};
 
-/// Rung 4 where the step has a handler, else rung 5: the run fails.
+/// Fails the run because of this error of a step: through the step's exception handler if it has one, else at once.
 pub(crate) fn fail_run(draft: &mut Draft<'_, '_>, error: RunError, step: StepIndex) {
     let handler = draft.flow().step(step).exception_handler.clone();
     begin_failing(draft, error, handler);
@@ -25,37 +25,38 @@ pub(crate) fn fail_run(draft: &mut Draft<'_, '_>, error: RunError, step: StepInd
     advance_failing(draft);
 }
 
-/// The run is over its deadline: straight to rung 4, else `failed`; its attempts are void, its children cancelled.
+/// Fails a run that has missed its deadline: voids its attempts, cancels its children, and runs a handler if there is
+/// one.
 pub(crate) fn miss_deadline(draft: &mut Draft<'_, '_>) {
     let deadline = draft.run().deadline.unwrap_or(draft.now());
-    let (waiting, doing) = waited_for(draft);
+    let (waiting, doing) = find_waited_unit(draft);
     let cause = format!("missed its deadline ({deadline}) while {doing}");
     let error = Error::found_with(DEADLINE_ACTION, Reason::Time, cause);
-    let handler = open_handler(draft);
+    let handler = find_open_handler(draft);
     begin_failing(draft, RunError { waiting, ..RunError::of_run(error) }, handler);
     cancel_children(draft);
     void_attempts(draft, Cancelled::Deadline);
     advance_failing(draft);
 }
 
-/// The run was failing already when its deadline came: nothing is waited for any longer.
+/// Voids the active attempts of a run that was failing already when its deadline came.
 pub(crate) fn stop_draining(draft: &mut Draft<'_, '_>) {
     void_attempts(draft, Cancelled::Deadline);
     advance_failing(draft);
 }
 
-/// What the run is waiting for: the unit that is furthest on its way, and what that is doing.
-fn waited_for(draft: &Draft<'_, '_>) -> (Option<UnitRef>, String) {
+/// Finds the unit that the run is waiting for, the one that has come furthest, and describes what it is doing.
+fn find_waited_unit(draft: &Draft<'_, '_>) -> (Option<UnitRef>, String) {
     let run = draft.run();
     let mut found: Option<(u8, UnitRef, String)> = None;
     run.each_unit(|unit, state| {
-        if let Some((rank, doing)) = open_state(&state.state)
+        if let Some((rank, doing)) = describe_open_state(&state.state)
             && found.as_ref().is_none_or(|(known, _, _)| rank < *known)
         {
             found = Some((rank, unit, format!("`{}` {doing}", draft.name(unit))));
         }
     });
-    // A paused run may have nothing left to do but to complete.
+    // A paused run may have no open unit left and only wait to complete.
     let next = || draft.flow().step_indices().find(|step| !run.step(*step).is_final());
     let next = || next().or_else(|| draft.flow().step_indices().last()).map(UnitRef::step);
     let waiting = found.as_ref().map(|(_, unit, _)| *unit).or_else(next);
@@ -70,8 +71,8 @@ fn waited_for(draft: &Draft<'_, '_>) -> (Option<UnitRef>, String) {
     (waiting, doing)
 }
 
-/// What an open unit is doing, and how far it is on its way: what is under way comes first.
-fn open_state(state: &UnitState) -> Option<(u8, String)> {
+/// Describes what an open unit is doing, with a rank: active units come first.
+fn describe_open_state(state: &UnitState) -> Option<(u8, String)> {
     Some(match state {
         UnitState::Active(LiveAttempt { doing: AttemptPhase::Child { .. }, .. }) => {
             (0, "was waiting for its child".to_owned())
@@ -92,8 +93,8 @@ fn open_state(state: &UnitState) -> Option<(u8, String)> {
     })
 }
 
-/// The handler of the first step that has been reached and is not done; else of one that has not been reached.
-fn open_handler(draft: &Draft<'_, '_>) -> Option<std::sync::Arc<str>> {
+/// Finds the exception handler of the first step that has been reached and is not done; else of a later step.
+fn find_open_handler(draft: &Draft<'_, '_>) -> Option<std::sync::Arc<str>> {
     let (run, flow) = (draft.run(), draft.flow());
     let handler_of = |step: StepIndex| flow.step(step).exception_handler.clone();
     let open = |step: &StepIndex| !run.step(*step).is_final();
@@ -105,9 +106,10 @@ fn open_handler(draft: &Draft<'_, '_>) -> Option<std::sync::Arc<str>> {
         .or_else(|| flow.step_indices().filter(open).find_map(handler_of))
 }
 
+/// Records that the run is failing, and closes all units that are not active.
 fn begin_failing(draft: &mut Draft<'_, '_>, error: RunError, handler: Option<std::sync::Arc<str>>) {
     draft.emit(Fact::Failing { error: Box::new(error), handler });
-    let how = closing_of_rest(draft);
+    let how = closing_for_open_units(draft);
     let open =
         draft.run().units_where(|unit| !unit.state.is_final() && !matches!(unit.state, UnitState::Active(_)));
     for unit in open {
@@ -115,22 +117,22 @@ fn begin_failing(draft: &mut Draft<'_, '_>, error: RunError, handler: Option<std
     }
 }
 
-/// How the remaining steps end: `dropped` where a handler takes over.
-pub(crate) fn closing_of_rest(draft: &Draft<'_, '_>) -> Closing {
+/// Returns how open units end in a failing run: dropped if a handler takes over, else cancelled.
+pub(crate) fn closing_for_open_units(draft: &Draft<'_, '_>) -> Closing {
     match &draft.run().phase {
         Phase::Failing(Failing { handler: Some(_), .. }) => Closing::Dropped,
         Phase::Failing(_) | Phase::Going | Phase::Ended(_) => Closing::Cancelled,
     }
 }
 
-/// Children of a failing run are cancelled; their steps end when they tell that they have.
+/// Cancels the children of a failing run by notice; their steps end when they report that they have ended.
 fn cancel_children(draft: &mut Draft<'_, '_>) {
     for (child, serves) in active_children(draft) {
         draft.notify(child, NoticeBody::CancelChild { serves });
     }
 }
 
-/// The children that are under way, with the attempts that they work for.
+/// Lists the child runs under way, each with the attempt that it serves.
 pub(crate) fn active_children(draft: &Draft<'_, '_>) -> Vec<(RunId, ParentAttempt)> {
     let generation = draft.run().generation;
     let mut children = Vec::new();
@@ -143,9 +145,9 @@ pub(crate) fn active_children(draft: &Draft<'_, '_>) -> Vec<(RunId, ParentAttemp
     children
 }
 
-/// Ends every attempt under way; their tokens are void from now on.
+/// Ends every active attempt and interrupts its worker; reports about it are refused from now on.
 pub(crate) fn void_attempts(draft: &mut Draft<'_, '_>, why: Cancelled) {
-    let how = closing_of_rest(draft);
+    let how = closing_for_open_units(draft);
     for unit in draft.run().units_where(|unit| matches!(unit.state, UnitState::Active(_))) {
         let UnitState::Active(live) = &draft.unit(unit).state else { continue };
         let attempt = live.attempt;
@@ -158,7 +160,7 @@ pub(crate) fn void_attempts(draft: &mut Draft<'_, '_>, why: Cancelled) {
     }
 }
 
-/// Goes on with a failing run: once nothing is active, the handler, and then the end.
+/// Advances a failing run once nothing is active: starts its handler, or ends it as failed.
 pub(crate) fn advance_failing(draft: &mut Draft<'_, '_>) {
     let Phase::Failing(failing) = &draft.run().phase else { return };
     let error = failing.error.clone();
@@ -166,12 +168,12 @@ pub(crate) fn advance_failing(draft: &mut Draft<'_, '_>) {
     if draft.run().has_active() {
         return;
     }
-    // From here on the deadline does not concern the run, and its timer goes.
+    // From here on the deadline does not apply, so that the run's wakeup must be derived again.
     draft.decision.touched.all = true;
     close_fan_outs(draft, error.unit);
     match handler {
         None => draft.emit(Fact::RunFailed { handler_error: None }),
-        // A paused run dispatches nothing, its handler neither.
+        // A paused run starts nothing, not even its handler.
         Some(Handler { run: None, flow, .. }) if draft.run().paused.is_none() => {
             start_handler(draft, flow, &error);
         }
@@ -179,8 +181,9 @@ pub(crate) fn advance_failing(draft: &mut Draft<'_, '_>) {
     }
 }
 
+/// Ends the open fan-outs of a failing run; the one that caused the failure counts as failed.
 fn close_fan_outs(draft: &mut Draft<'_, '_>, failed: Option<UnitRef>) {
-    let how = closing_of_rest(draft);
+    let how = closing_for_open_units(draft);
     for step in draft.flow().step_indices() {
         if let StepRun::Items(items) = draft.run().step(step)
             && matches!(items.end, ItemsEnd::Open)
@@ -191,6 +194,7 @@ fn close_fan_outs(draft: &mut Draft<'_, '_>, failed: Option<UnitRef>) {
     }
 }
 
+/// Starts the exception handler by notice. A handler that would be nested too deep counts as failed, and the run ends.
 fn start_handler(draft: &mut Draft<'_, '_>, flow: Arc<str>, error: &RunError) {
     let handler = RunId(draft.context.ids.next(draft.now()));
     let nesting = Nesting::below(draft.run(), &draft.flow().name);
@@ -216,14 +220,14 @@ fn start_handler(draft: &mut Draft<'_, '_>, flow: Arc<str>, error: &RunError) {
     draft.notify(handler, NoticeBody::StartChild(Box::new(body)));
 }
 
-/// What a handler is told: the run, the step and its error.
+/// Builds the input of a handler: the run, the failed step and its error.
 fn handler_input(draft: &Draft<'_, '_>, failed: &RunError) -> Json {
     let (run, flow) = (draft.run(), draft.flow());
     let place = failed.place();
     let step = place.map(|unit| flow.step(unit.step));
     let attempts = place.and_then(|unit| run.unit(unit)).map_or(0, |unit| unit.attempts);
     let details = &failed.error.details;
-    // What is nested so deep that it could not be read inside of this is told as a text.
+    // Details that would be too deep inside this document are passed as text.
     let is_deep = details.depth() > MAX_DEPTH;
     let details = if is_deep { Value::from(details.text()) } else { details.value() };
     Json::of(&json!({

@@ -1,4 +1,4 @@
-//! The recovery ladder: the first rung that acts ends the climb.
+//! The recovery ladder: after an error the rungs are tried in order, and the first that acts ends the climb.
 
 use crate::decide::Draft;
 use crate::event::UnitFact;
@@ -17,28 +17,29 @@ pub(crate) enum AttemptError {
     Failed,
 }
 
-/// What happens after an attempt that was *stalled* or *failed* and has been recorded as such.
+/// Decides what follows an attempt that was recorded as *stalled* or *failed*: tries the rungs in order, then advances
+/// the run.
 pub(crate) fn climb(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError) {
     if draft.run().is_failing() {
         draft.emit_unit(unit, UnitFact::Failed);
         failing_run::advance_failing(draft);
         return;
     }
-    if !retry_strategy(draft, unit, verdict) {
-        later_rungs(draft, unit, verdict, true);
+    if !apply_retry_strategy(draft, unit, verdict) {
+        climb_later_rungs(draft, unit, verdict, true);
     }
-    // What needs the step may go on now; where an item rests or is held, the next one may.
+    // Dependents of the step may begin now; if an item rests or is held, the next item may.
     advance_after(draft, unit.step);
 }
 
-/// An operator chose `none` for a held step: rung 2, then rung 4, then `failed`.
+/// Climbs from rung 2 after an operator chose `none` for a held step, without policies.
 pub(crate) fn leave_failed(draft: &mut Draft<'_, '_>, unit: UnitRef) {
-    later_rungs(draft, unit, AttemptError::Failed, false);
+    climb_later_rungs(draft, unit, AttemptError::Failed, false);
     advance_after(draft, unit.step);
 }
 
-/// Rung 1.
-fn retry_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError) -> bool {
+/// Rung 1: schedules a retry or holds the step, as its retry strategy says. Returns whether it acted.
+fn apply_retry_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError) -> bool {
     let step = draft.step(unit);
     let tries = draft.unit(unit).round.stalled;
     match (step.retry, verdict) {
@@ -65,8 +66,9 @@ fn retry_strategy(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptErro
     }
 }
 
-/// Rungs 2 to 5. After an operator's `none`, no policy overrules it, and nothing rests.
-fn later_rungs(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError, is_by_itself: bool) {
+/// Rungs 2 to 5. `is_by_itself` is false after an operator's `none`: then no policy applies, and the step does not stay
+/// in error.
+fn climb_later_rungs(draft: &mut Draft<'_, '_>, unit: UnitRef, verdict: AttemptError, is_by_itself: bool) {
     let step = draft.step(unit);
     if !step.fail_on_error {
         draft.emit_unit(unit, UnitFact::Ignored);

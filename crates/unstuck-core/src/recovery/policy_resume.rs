@@ -1,10 +1,10 @@
-//! Rung 3: a resume policy takes the error, and the step is resumed when that says.
+//! Rung 3: a resume policy matches the error, and the step is resumed after the policy's delay.
 
 use std::sync::Arc;
 
 use crate::begin_attempt::begin_attempt;
 use crate::decide::Draft;
-use crate::errors::rounds_of;
+use crate::errors::rounds_since_manual_resume;
 use crate::event::UnitFact;
 use crate::interpreter::advance_after;
 use crate::model::attempt::{Outcome, ResumedBy};
@@ -13,7 +13,8 @@ use crate::model::unit::{AutoResume, QueuePlace, UnitRef};
 use crate::policy::{DueVerdict, ErrorToMatch, Policy};
 use crate::time::{Millis, Time};
 
-/// Schedules a resume of a unit whose last attempt has just ended in error, if a policy takes it.
+/// Schedules a resume of a unit whose last attempt has just ended in error, if a policy takes it. Returns whether one
+/// did.
 pub(crate) fn schedule_resume(draft: &mut Draft<'_, '_>, unit: UnitRef) -> bool {
     record_passed_policies(draft, unit);
     let Some(policy) = find_policy(draft, unit, None) else { return false };
@@ -22,7 +23,7 @@ pub(crate) fn schedule_resume(draft: &mut Draft<'_, '_>, unit: UnitRef) -> bool 
     true
 }
 
-/// A scheduled resume has come due. One whose policy is off or gone does not fire: the error is matched again.
+/// Resumes a unit whose scheduled resume is due. If its policy is disabled or gone, the error is matched again instead.
 pub(crate) fn fire_resume(draft: &mut Draft<'_, '_>, unit: UnitRef, resume: &AutoResume) {
     if is_policy_enabled(draft, resume) {
         let reason = Some(Arc::clone(&resume.policy.name));
@@ -43,9 +44,9 @@ pub(crate) fn fire_resume(draft: &mut Draft<'_, '_>, unit: UnitRef, resume: &Aut
     }
 }
 
-/// Whether a resume that has come due waits: policies are paused, or it has waited meanwhile and there is no turn for it
-/// yet. One that would be matched again needs no turn.
-pub(crate) fn must_wait(draft: &mut Draft<'_, '_>, resume: &AutoResume) -> bool {
+/// Returns whether a due resume must wait: policies are paused, or it waited during a pause and has no turn yet. One
+/// whose policy is disabled or gone needs no turn, because it will only be matched again.
+pub(crate) fn must_withhold_resume(draft: &mut Draft<'_, '_>, resume: &AutoResume) -> bool {
     match draft.context.policies.switch().judge(resume.due, draft.context.clock) {
         DueVerdict::Resumes => false,
         DueVerdict::Waits => true,
@@ -56,17 +57,17 @@ pub(crate) fn must_wait(draft: &mut Draft<'_, '_>, resume: &AutoResume) -> bool 
     }
 }
 
-/// Whether the policy of a scheduled resume is there and enabled.
+/// Returns whether the policy of a scheduled resume still exists and is enabled.
 fn is_policy_enabled(draft: &Draft<'_, '_>, resume: &AutoResume) -> bool {
     draft.context.policies.by_id(&resume.policy.id).is_some_and(|policy| policy.enabled)
 }
 
-/// Whether what comes due in an error may be done now.
+/// Returns whether a scheduled resume is due and its run may proceed.
 pub(crate) fn can_resume_now(draft: &Draft<'_, '_>, resume: &AutoResume) -> bool {
     resume.due <= draft.now() && draft.run().paused.is_none() && matches!(draft.run().phase, Phase::Going)
 }
 
-/// The first policy that takes the last error of this unit; of those of these names, where they are given.
+/// Finds the first policy that takes the last error of this unit. With `only`, it must have one of these names.
 pub(crate) fn find_policy(
     draft: &Draft<'_, '_>,
     unit: UnitRef,
@@ -77,7 +78,7 @@ pub(crate) fn find_policy(
     wanted.then(|| found.clone())
 }
 
-/// Names the policies that are about the last error of this unit and do not take it.
+/// Records the policies that match the last error of this unit but did not take it, for explanations.
 pub(crate) fn record_passed_policies(draft: &mut Draft<'_, '_>, unit: UnitRef) {
     let passed = last_error(draft, unit).map(|failure| draft.context.policies.passed_over(&failure));
     if let Some(policies) = passed.filter(|passed| !passed.is_empty()) {
@@ -85,7 +86,7 @@ pub(crate) fn record_passed_policies(draft: &mut Draft<'_, '_>, unit: UnitRef) {
     }
 }
 
-/// The last error of this unit, as policies see it.
+/// Returns the fields of the unit's last error that policies match on.
 fn last_error<'d>(draft: &'d Draft<'_, '_>, unit: UnitRef) -> Option<ErrorToMatch<'d>> {
     let state = draft.unit(unit);
     let past = state.past.last()?;
@@ -98,12 +99,12 @@ fn last_error<'d>(draft: &'d Draft<'_, '_>, unit: UnitRef) -> Option<ErrorToMatc
         found_by: error.found_by.as_deref(),
         action_type: step.action_type.as_deref(),
         fatal: matches!(past.outcome, Outcome::Failed(_)),
-        rounds: rounds_of(state),
+        rounds: rounds_since_manual_resume(state),
     })
 }
 
-/// Schedules a resume by this policy: its delay after the attempt has stopped, and no sooner than `earliest` where that
-/// is over. Gives when.
+/// Schedules a resume by this policy: its delay counts from `stopped`, the end of the attempt. If that time has passed
+/// already, the resume is due at `earliest`. Gives when it is due.
 pub(crate) fn schedule_resume_by(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
@@ -111,7 +112,7 @@ pub(crate) fn schedule_resume_by(
     stopped: Time,
     earliest: Time,
 ) -> Time {
-    let rounds = rounds_of(draft.unit(unit));
+    let rounds = rounds_since_manual_resume(draft.unit(unit));
     let delay: Millis = policy.delay(rounds, draft.context.random);
     let delay = delay.max(draft.step(unit).limits.minimum_delay);
     let planned = stopped + delay;

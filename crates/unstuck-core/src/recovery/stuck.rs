@@ -1,4 +1,4 @@
-//! Stuck: an attempt that is disposed of and tried again, within `maxStuck`.
+//! Stuck attempts: each is ended and tried again, within `maxStuck`.
 
 use crate::command::NoticeBody;
 use crate::decide::Draft;
@@ -12,8 +12,8 @@ use crate::recovery::failing_run;
 use crate::recovery::ladder::{self, AttemptError};
 use crate::time::Time;
 
-/// The attempt under way of this unit is stuck. `free`: it was lost with its worker and others, for the first
-/// time in its round.
+/// Ends the active attempt of a unit as stuck, and tries again or fails it. `free`: it was lost together with others of
+/// its worker for the first time in its round, which uses no budget.
 pub(crate) fn end_stuck_attempt(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
@@ -33,13 +33,13 @@ pub(crate) fn end_stuck_attempt(
             unit,
             UnitFact::Ended { attempt, outcome: Outcome::Stuck(Stuck { limit, heard, free }) },
         );
-        let how = failing_run::closing_of_rest(draft);
+        let how = failing_run::closing_for_open_units(draft);
         draft.emit_unit(unit, UnitFact::Closed { how });
         failing_run::advance_failing(draft);
         return;
     }
     if stuck >= step.limits.max_stuck && !free {
-        let outcome = Outcome::Failed(Box::new(stuck_too_often(limit, heard, stuck)));
+        let outcome = Outcome::Failed(Box::new(stuck_too_often_error(limit, heard, stuck)));
         draft.emit_unit(unit, UnitFact::Ended { attempt, outcome });
         ladder::climb(draft, unit, AttemptError::Failed);
         return;
@@ -51,6 +51,7 @@ pub(crate) fn end_stuck_attempt(
     draft.emit_unit(unit, UnitFact::Requeued { due, stuck, max: step.limits.max_stuck, place });
 }
 
+/// Interrupts the executor of a stuck attempt, or cancels its child.
 fn stop_executor(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt, limit: StuckLimit) {
     match &live.doing {
         AttemptPhase::Dequeued { worker, .. } | AttemptPhase::Working { worker, .. } => {
@@ -67,8 +68,8 @@ fn stop_executor(draft: &mut Draft<'_, '_>, unit: UnitRef, live: &LiveAttempt, l
     }
 }
 
-/// At `maxStuck` the step is *failed*.
-fn stuck_too_often(limit: StuckLimit, heard: Time, times: u32) -> Error {
+/// Builds the error of a step that has been stuck `times` times in its round, which fails it.
+fn stuck_too_often_error(limit: StuckLimit, heard: Time, times: u32) -> Error {
     let error = Error::new(format!("stuck: {limit}"));
     let context = format!("stuck {times} times in this round; last heard from at {heard}");
     let details = Json::of(&serde_json::json!({ "lastHeard": heard.to_string(), "stuck": times }));

@@ -3,7 +3,7 @@
 use crate::flows::{flow, step};
 use crate::support::{BEGIN, World, remote};
 use unstuck_core::command::{Command, Report, Rerun};
-use unstuck_core::errors::{OpenError, open_errors};
+use unstuck_core::errors::{OpenError, changed_open_errors};
 use unstuck_core::event::{Actor, Fact};
 use unstuck_core::evolve::replay;
 use unstuck_core::id::RunId;
@@ -172,12 +172,12 @@ fn what_is_in_error_is_listed_by_the_clock_as_it_is_now() {
     let mut world = World::new(vec![flow("f", vec![step("a")])]);
     let run = world.start("f");
     world.attempt(run, "a", Report::Fail { error: Box::new(Error::new("no")), fatal: false });
-    let before = open_errors(&world.history[&run], &world.runs[&run], &world.flows["f"]);
+    let before = changed_open_errors(&world.history[&run], &world.runs[&run], &world.flows["f"]);
     world.clock += HOUR;
     world.now = world.now.shifted(HOUR);
     world.ask(run, Command::Pause { by: Actor::Engine, reason: None }).expect("paused");
     let correction = world.history[&run].last().expect("there").clone();
-    let after = open_errors(&[correction], &world.runs[&run], &world.flows["f"]);
+    let after = changed_open_errors(&[correction], &world.runs[&run], &world.flows["f"]);
     let at = |found: &[(UnitRef, Option<OpenError>)]| found[0].1.as_ref().expect("in error").record.at;
     assert_eq!(at(&after), at(&before).shifted(HOUR));
 }

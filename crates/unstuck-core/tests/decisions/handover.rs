@@ -55,7 +55,7 @@ fn a_completion_and_the_next_hand_over_are_one_event() {
     let attempt = world.dispatched()[0].0;
     let events = world.history[&run].len();
     // As the engine does it: the answer gives the room back, and its executor waits for more.
-    world.offers.give_back(&local("w"), 1);
+    world.offers.release_room(&local("w"), 1);
     world.offers.set_answering(Some((&local("w"), None)));
     world.say(attempt, done()).expect("completed");
     assert_eq!(world.history[&run].len(), events + 1);
@@ -93,7 +93,7 @@ fn another_executor_that_waits_takes_what_the_one_who_answers_cannot() {
     let mut world = world(vec![step("a"), step("b")], offers);
     world.start("f");
     let attempt = world.dispatched()[0].0;
-    world.offers.give_back(&local("w"), 1);
+    world.offers.release_room(&local("w"), 1);
     world.offers.set_answering(Some((&local("w"), None)));
     world.say(attempt, done()).expect("completed");
     assert_eq!(handed(&world), [(0, "w".to_owned()), (1, "other".to_owned())]);
@@ -115,7 +115,7 @@ fn work_is_dealt_in_turn() {
     assert_eq!(got, ["x", "y", "z", "x", "z"]);
     let open: Vec<&str> = world.offers.open().map(|offer| &*offer.worker.name).collect();
     assert_eq!(open, ["z"], "the others are full");
-    world.offers.give_back(&local("y"), 1);
+    world.offers.release_room(&local("y"), 1);
     world.offers.remove(&local("z"));
     world.start("f");
     let got: Vec<String> = handed(&world).into_iter().skip(5).map(|(_, name)| name).collect();
@@ -190,13 +190,13 @@ fn retries_resumes_and_admissions_are_handed_over_too() {
     let attempt = world.dispatched().last().unwrap().0;
     world.say(attempt, stall("x")).expect("stalled");
     assert_eq!(world.step(run, "a"), "error");
-    world.offers.give_back(&local("w"), 1);
+    world.offers.release_room(&local("w"), 1);
     world.resume(run, "a").expect("resumed");
     assert_eq!(world.step(run, "a"), "active", "a resume");
     // A paused run hands nothing over, and does so once it goes on.
     let attempt = world.dispatched().last().unwrap().0;
     world.pause(run).expect("paused");
-    world.offers.give_back(&local("w"), 1);
+    world.offers.release_room(&local("w"), 1);
     world.say(attempt, Report::Release).expect("released");
     assert_eq!(world.step(run, "a"), "ready");
     world.unpause(run).expect("goes on");

@@ -307,7 +307,7 @@ fn what_goes_wrong_in_a_run_that_is_failing_says_nothing_about_policies() {
     world.say(late, stall("x")).expect("it is recorded");
     let led_to: Vec<LedTo> = world.errors.iter().map(|error| error.led_to).collect();
     assert_eq!(led_to, [LedTo::Failed, LedTo::Nothing]);
-    assert!(!LedTo::Nothing.was_judged());
+    assert!(!LedTo::Nothing.has_reached_policies());
 }
 
 #[test]

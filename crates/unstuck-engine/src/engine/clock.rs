@@ -136,7 +136,7 @@ impl<S: Store> Engine<S> {
         let correction = ClockCorrection { from: correction.from.max(self.last), ..correction };
         let by = correction.shift();
         tracing::info!(by_ms = by, "the clock was set");
-        self.clock.record.add(correction);
+        self.clock.record.record_correction(correction);
         self.clock.is_unrecorded = true;
         if self.clock.record.needs_sweep {
             self.clock.restart_sweep();

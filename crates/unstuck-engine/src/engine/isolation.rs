@@ -244,7 +244,7 @@ impl<S: Store> Engine<S> {
         if let Some(attempt) = word.ended_attempt()
             && let Some((worker, load)) = self.handed_out.remove(&attempt)
         {
-            self.offers.give_back(&worker, load);
+            self.offers.release_room(&worker, load);
         }
     }
 }

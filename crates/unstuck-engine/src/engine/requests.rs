@@ -129,7 +129,7 @@ impl<S: Store> Engine<S> {
         if let Some(attempt) = word.ended_attempt()
             && let Some((worker, load)) = self.handed_out.remove(&attempt)
         {
-            self.offers.give_back(&worker, load);
+            self.offers.release_room(&worker, load);
             let queues = self.offers.of(&worker).map(|offer| offer.queues.clone());
             let waiting = match queues {
                 Some(queues) => self.store.highest_waiting_priority(&queues)?,

@@ -154,7 +154,7 @@ impl<S: Store> Engine<S> {
     ) -> Vec<Request> {
         for (attempt, worker, load) in done.handed_out {
             if self.handed_out.remove(&attempt).is_some() {
-                self.offers.give_back(&worker, load);
+                self.offers.release_room(&worker, load);
             }
         }
         self.session.restore_downtime(done.downtime);

@@ -1,4 +1,4 @@
-//! Calls of functions: each to the room that knows its kind of value.
+//! Calls of functions: dispatches each to the module of its kind of value.
 
 use super::function::Function;
 use super::meter::{EvaluationError, Meter};
@@ -6,7 +6,7 @@ use super::value::Val;
 use super::{arithmetic, convert, list, text, time_functions};
 
 /// Calls a function; the value that it is called on is the first argument.
-pub(super) fn call<'a>(
+pub(super) fn call_function<'a>(
     function: Function,
     mut arguments: Vec<Val<'a>>,
     meter: &Meter,
@@ -23,12 +23,12 @@ pub(super) fn call<'a>(
         | Function::LastIndexOf
         | Function::Substring
         | Function::Replace
-        | Function::Split => text::call(function, &arguments, meter),
+        | Function::Split => text::call_text_function(function, &arguments, meter),
         Function::Join | Function::Distinct | Function::Flatten | Function::Sort | Function::Reverse => {
-            list::call(function, &arguments, meter)
+            list::call_list_function(function, &arguments, meter)
         }
         Function::Min | Function::Max | Function::Least | Function::Greatest => {
-            list::extreme(function, &arguments, meter)
+            list::find_extreme(function, &arguments, meter)
         }
         Function::FullYear
         | Function::Month
@@ -39,7 +39,7 @@ pub(super) fn call<'a>(
         | Function::Hours
         | Function::Minutes
         | Function::Seconds
-        | Function::Milliseconds => time_functions::part(function, &arguments, meter),
+        | Function::Milliseconds => time_functions::part_of_time(function, &arguments, meter),
         Function::Size
         | Function::Text
         | Function::Integer
@@ -53,14 +53,14 @@ pub(super) fn call<'a>(
         | Function::Floor
         | Function::Round
         | Function::HasValue
-        | Function::OrValue => one(function, arguments.pop().unwrap_or(Val::Null), meter),
+        | Function::OrValue => call_with_one(function, arguments.pop().unwrap_or(Val::Null), meter),
     }
 }
 
-/// The functions of one value.
-fn one<'a>(function: Function, value: Val<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
+/// Calls a function of one value.
+fn call_with_one<'a>(function: Function, value: Val<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     match function {
-        Function::Size => size(&value, meter),
+        Function::Size => size_of_value(&value, meter),
         Function::Text => convert::to_text(value, meter),
         Function::Integer => convert::to_integer(value),
         Function::Double => convert::to_double(&value),
@@ -68,16 +68,16 @@ fn one<'a>(function: Function, value: Val<'a>, meter: &Meter) -> Result<Val<'a>,
         Function::Type => Ok(Val::Type(value.kind())),
         Function::Duration => match &value {
             Val::Duration(_) => Ok(value),
-            Val::Text(text) => {
-                time_functions::duration(text.as_str()).map(Val::Duration).map_err(EvaluationError::Wrong)
-            }
+            Val::Text(text) => time_functions::parse_signed_duration(text.as_str())
+                .map(Val::Duration)
+                .map_err(EvaluationError::Wrong),
             other => EvaluationError::wrong(format!("`duration` takes a string, not {}", other.described())),
         },
         Function::Timestamp => match &value {
             Val::Timestamp(_) => Ok(value),
-            Val::Text(text) => {
-                time_functions::timestamp(text.as_str()).map(Val::Timestamp).map_err(EvaluationError::Wrong)
-            }
+            Val::Text(text) => time_functions::parse_timestamp(text.as_str())
+                .map(Val::Timestamp)
+                .map_err(EvaluationError::Wrong),
             Val::Integer(seconds) => {
                 jiff::Timestamp::from_second(*seconds).map(Val::Timestamp).map_err(|_| {
                     EvaluationError::Wrong(format!(
@@ -87,16 +87,17 @@ fn one<'a>(function: Function, value: Val<'a>, meter: &Meter) -> Result<Val<'a>,
             }
             other => EvaluationError::wrong(format!("`timestamp` takes a string, not {}", other.described())),
         },
-        Function::Abs | Function::Ceil | Function::Floor | Function::Round => rounded(function, value),
+        Function::Abs | Function::Ceil | Function::Floor | Function::Round => round_value(function, value),
         Function::HasValue | Function::OrValue => match &value {
             Val::Optional(inner) => Ok(Val::Bool(inner.is_some())),
-            other => Err(no_optional(function, other)),
+            other => Err(not_optional_error(function, other)),
         },
         _ => EvaluationError::wrong(format!("`{}` does not take this value", function.name())),
     }
 }
 
-fn size<'a>(value: &Val<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
+/// Evaluates `size(x)`: characters of a string, items of a list, entries of a map.
+fn size_of_value<'a>(value: &Val<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     match value {
         Val::Text(text) => {
             meter.spend_on_reading(text.as_str().len())?;
@@ -111,7 +112,8 @@ fn size<'a>(value: &Val<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> 
     }
 }
 
-fn rounded(function: Function, value: Val<'_>) -> Result<Val<'_>, EvaluationError> {
+/// Evaluates `math.abs`, `ceil`, `floor` or `round`; integers stay integers.
+fn round_value(function: Function, value: Val<'_>) -> Result<Val<'_>, EvaluationError> {
     match (function, &value) {
         (Function::Abs, Val::Integer(n)) if *n < 0 => arithmetic::negate(&value),
         (_, Val::Integer(_) | Val::Large(_)) => Ok(value),
@@ -125,8 +127,8 @@ fn rounded(function: Function, value: Val<'_>) -> Result<Val<'_>, EvaluationErro
     }
 }
 
-/// Says that a value is no optional.
-pub(super) fn no_optional(function: Function, value: &Val<'_>) -> EvaluationError {
+/// Builds the error of an optional function on another value.
+pub(super) fn not_optional_error(function: Function, value: &Val<'_>) -> EvaluationError {
     let name = function.name();
     EvaluationError::Wrong(format!(
         "`{name}` works on an optional, as in `input.?name.{name}(...)`, not on {}",

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::meter::{EvaluationError, Meter};
 use super::value::{List, Map, Val};
 
-/// Whether two values are equal. Values of different types are not; integers and doubles are numbers alike.
+/// Compares two values for equality. Values of different types are unequal, but integers and doubles compare by value.
 pub(super) fn equal(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<bool, EvaluationError> {
     meter.spend(1)?;
     Ok(match (a, b) {
@@ -22,11 +22,11 @@ pub(super) fn equal(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<bool, Eva
         (Val::Type(a), Val::Type(b)) => a == b,
         (Val::Optional(Some(a)), Val::Optional(Some(b))) => return equal(a, b, meter),
         (Val::Optional(None), Val::Optional(None)) => true,
-        _ => numbers(a, b) == Some(Ordering::Equal),
+        _ => compare_numbers(a, b) == Some(Ordering::Equal),
     })
 }
 
-/// The order of two values: none beside a NaN, and refused where they cannot be compared.
+/// Orders two values and pays for reading them; none if one is NaN, an error if they cannot be compared.
 pub(super) fn order(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<Option<Ordering>, EvaluationError> {
     if let (Val::Text(a), Val::Text(b)) = (a, b) {
         meter.spend_on_reading(a.as_str().len().min(b.as_str().len()))?;
@@ -34,14 +34,14 @@ pub(super) fn order(a: &Val<'_>, b: &Val<'_>, meter: &Meter) -> Result<Option<Or
     plain_order(a, b)
 }
 
-/// The same, for who has paid already.
+/// As [`order`], where reading has been paid for.
 pub(super) fn plain_order(a: &Val<'_>, b: &Val<'_>) -> Result<Option<Ordering>, EvaluationError> {
     Ok(match (a, b) {
         (Val::Text(a), Val::Text(b)) => Some(a.as_str().cmp(b.as_str())),
         (Val::Bool(a), Val::Bool(b)) => Some(a.cmp(b)),
         (Val::Duration(a), Val::Duration(b)) => Some(a.cmp(b)),
         (Val::Timestamp(a), Val::Timestamp(b)) => Some(a.cmp(b)),
-        _ if is_number(a) && is_number(b) => numbers(a, b),
+        _ if is_number(a) && is_number(b) => compare_numbers(a, b),
         _ => {
             return EvaluationError::wrong(format!(
                 "{} and {} cannot be ordered; compare numbers with numbers, strings with strings",
@@ -52,7 +52,7 @@ pub(super) fn plain_order(a: &Val<'_>, b: &Val<'_>) -> Result<Option<Ordering>, 
     })
 }
 
-/// Whether `list` has an item that equals `wanted`.
+/// Returns whether `list` has an item equal to `wanted`.
 pub(super) fn contains(list: &List<'_>, wanted: &Val<'_>, meter: &Meter) -> Result<bool, EvaluationError> {
     for item in list.iter() {
         if equal(&item, wanted, meter)? {
@@ -92,18 +92,19 @@ fn is_number(value: &Val<'_>) -> bool {
     matches!(value, Val::Integer(_) | Val::Large(_) | Val::Double(_))
 }
 
-fn numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Ordering> {
+/// Orders two numbers exactly, whatever their types.
+fn compare_numbers(a: &Val<'_>, b: &Val<'_>) -> Option<Ordering> {
     match (a, b) {
         (Val::Integer(a), Val::Integer(b)) => Some(a.cmp(b)),
         (Val::Double(a), Val::Double(b)) => a.partial_cmp(b),
-        (Val::Double(a), b) => Some(with_double(whole(b)?, *a)?.reverse()),
-        (a, Val::Double(b)) => with_double(whole(a)?, *b),
-        (a, b) => Some(whole(a)?.cmp(&whole(b)?)),
+        (Val::Double(a), b) => Some(compare_with_double(to_whole(b)?, *a)?.reverse()),
+        (a, Val::Double(b)) => compare_with_double(to_whole(a)?, *b),
+        (a, b) => Some(to_whole(a)?.cmp(&to_whole(b)?)),
     }
 }
 
-/// The value of an integer of either size.
-pub(super) fn whole(value: &Val<'_>) -> Option<i128> {
+/// Returns the value of an integer of either size.
+pub(super) fn to_whole(value: &Val<'_>) -> Option<i128> {
     match value {
         Val::Integer(n) => Some(i128::from(*n)),
         Val::Large(n) => Some(i128::from(*n)),
@@ -111,13 +112,13 @@ pub(super) fn whole(value: &Val<'_>) -> Option<i128> {
     }
 }
 
-/// Exact, also where a double has no room for every digit.
+/// Orders an integer and a double exactly, also beyond 2^53 where a double lacks digits.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     reason = "the rounded comparison decides only where rounding cannot matter; `as` saturates"
 )]
-fn with_double(whole: i128, double: f64) -> Option<Ordering> {
+fn compare_with_double(whole: i128, double: f64) -> Option<Ordering> {
     match (whole as f64).partial_cmp(&double)? {
         Ordering::Equal => Some(whole.cmp(&(double as i128))),
         other => Some(other),

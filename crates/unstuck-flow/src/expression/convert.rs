@@ -6,15 +6,16 @@ use super::meter::{EvaluationError, Meter};
 use super::value::{List, Map, Val, key_name};
 use super::{MAX_RESULT_DEPTH, time_functions};
 
-/// The result of an expression as JSON.
+/// Converts the result of an expression to JSON, within the limits of size and depth.
 pub(super) fn to_json(value: &Val<'_>, meter: &Meter) -> Result<Value, EvaluationError> {
-    json_at(value, meter, 0)
+    to_json_at_depth(value, meter, 0)
 }
 
-/// What a part of a result costs beside its text: about what it takes as JSON.
+/// What a part of a result costs besides its text: about its size as JSON.
 const PART_BYTES: usize = 8;
 
-fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, EvaluationError> {
+/// Converts a value at this depth of the result.
+fn to_json_at_depth(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, EvaluationError> {
     check_depth(depth)?;
     meter.spend_bytes(PART_BYTES)?;
     Ok(match value {
@@ -34,17 +35,17 @@ fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, Evalua
             meter.spend_bytes(text.as_str().len())?;
             Value::from(text.as_str())
         }
-        Val::List(List::Json(items)) => Value::Array(copied(*items, meter, depth)?),
-        Val::List(List::Made(items)) => {
-            Value::Array(items.iter().map(|item| json_at(item, meter, depth + 1)).collect::<Result<_, _>>()?)
-        }
-        Val::Map(Map::Json(entries)) => Value::Object(copied(*entries, meter, depth)?),
+        Val::List(List::Json(items)) => Value::Array(copy_metered(*items, meter, depth)?),
+        Val::List(List::Made(items)) => Value::Array(
+            items.iter().map(|item| to_json_at_depth(item, meter, depth + 1)).collect::<Result<_, _>>()?,
+        ),
+        Val::Map(Map::Json(entries)) => Value::Object(copy_metered(*entries, meter, depth)?),
         Val::Map(Map::Made(entries)) => {
             let mut object = serde_json::Map::new();
             for (key, value) in entries.iter() {
                 let name = key_name(key);
                 meter.spend_bytes(PART_BYTES + name.len())?;
-                object.insert(name, json_at(value, meter, depth + 1)?);
+                object.insert(name, to_json_at_depth(value, meter, depth + 1)?);
             }
             Value::Object(object)
         }
@@ -60,8 +61,8 @@ fn json_at(value: &Val<'_>, meter: &Meter, depth: usize) -> Result<Value, Evalua
     })
 }
 
-/// JSON that is passed on is weighed as a whole before it is copied.
-fn copied<T: Weigh + ToOwned + ?Sized>(
+/// Copies JSON after paying for all of it.
+fn copy_metered<T: Weigh + ToOwned + ?Sized>(
     json: &T,
     meter: &Meter,
     depth: usize,
@@ -102,6 +103,7 @@ impl Weigh for serde_json::Map<String, Value> {
     }
 }
 
+/// Fails if a result is nested too deep.
 fn check_depth(depth: usize) -> Result<(), EvaluationError> {
     if depth > MAX_RESULT_DEPTH {
         return Err(EvaluationError::Limit(format!(
@@ -111,7 +113,7 @@ fn check_depth(depth: usize) -> Result<(), EvaluationError> {
     Ok(())
 }
 
-/// `string(x)`
+/// Evaluates `string(x)`.
 pub(super) fn to_text<'a>(value: Val<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let text = match &value {
         Val::Text(_) => return Ok(value),
@@ -133,7 +135,7 @@ pub(super) fn to_text<'a>(value: Val<'a>, meter: &Meter) -> Result<Val<'a>, Eval
     Ok(Val::text(text))
 }
 
-/// `int(x)`: of a double the whole part, of a timestamp the seconds since 1970.
+/// Evaluates `int(x)`: the whole part of a double, the seconds since 1970 of a timestamp.
 pub(super) fn to_integer(value: Val<'_>) -> Result<Val<'_>, EvaluationError> {
     match &value {
         Val::Integer(_) | Val::Large(_) => Ok(value),
@@ -155,11 +157,11 @@ pub(super) fn to_integer(value: Val<'_>) -> Result<Val<'_>, EvaluationError> {
     }
 }
 
-/// `double(x)`
+/// Evaluates `double(x)`.
 pub(super) fn to_double<'a>(value: &Val<'a>) -> Result<Val<'a>, EvaluationError> {
     let number = match value {
         Val::Text(text) => text.as_str().trim().parse::<f64>().ok().filter(|n| n.is_finite()),
-        other => super::arithmetic::double(other),
+        other => super::arithmetic::to_double(other),
     };
     number.map(Val::Double).ok_or_else(|| {
         EvaluationError::Wrong(format!(
@@ -169,7 +171,7 @@ pub(super) fn to_double<'a>(value: &Val<'a>) -> Result<Val<'a>, EvaluationError>
     })
 }
 
-/// `bool(x)`
+/// Evaluates `bool(x)`.
 pub(super) fn to_bool<'a>(value: &Val<'a>) -> Result<Val<'a>, EvaluationError> {
     let truth = match value {
         Val::Bool(truth) => Some(*truth),
@@ -185,7 +187,7 @@ pub(super) fn to_bool<'a>(value: &Val<'a>) -> Result<Val<'a>, EvaluationError> {
     })
 }
 
-/// The whole part; none where it does not fit.
+/// Returns the whole part of a double; none if it does not fit.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "the range is checked")]
 pub(super) fn double_to_integer(n: f64) -> Option<i64> {
     (n.is_finite() && n > i64::MIN as f64 && n < i64::MAX as f64).then_some(n as i64)

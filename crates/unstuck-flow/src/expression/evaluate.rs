@@ -1,4 +1,4 @@
-//! The evaluator: walks a compiled expression, and pays for every part.
+//! The evaluator: walks a compiled expression and pays the meter for every part.
 
 use std::rc::Rc;
 
@@ -27,45 +27,48 @@ impl<'a> Evaluator<'a> {
         Evaluator { scope, meter, source, locals: Vec::new() }
     }
 
-    pub(super) fn value(&mut self, node: &'a Node) -> Result<Val<'a>, EvaluationError> {
+    /// Evaluates a node.
+    pub(super) fn evaluate(&mut self, node: &'a Node) -> Result<Val<'a>, EvaluationError> {
         self.meter.spend(1)?;
         match &node.part {
             Part::Constant(constant) => Ok(constant.value()),
-            Part::Variable(variable) => self.variable(variable),
+            Part::Variable(variable) => self.evaluate_variable(variable),
             Part::Local(place) => Ok(self.locals.get(*place).cloned().unwrap_or(Val::Null)),
-            Part::List(items) => self.list(items),
-            Part::Map(entries) => self.map(entries),
+            Part::List(items) => self.build_list(items),
+            Part::Map(entries) => self.build_map(entries),
             Part::Field { of, name, optional } => {
-                let value = self.value(of)?;
-                self.field(&value, of, name, *optional)
+                let value = self.evaluate(of)?;
+                self.get_field(&value, of, name, *optional)
             }
             Part::Item { of, at, optional } => {
-                let value = self.value(of)?;
-                let key = self.value(at)?;
-                self.item(&value, of, &key, *optional)
+                let value = self.evaluate(of)?;
+                let key = self.evaluate(at)?;
+                self.get_item(&value, of, &key, *optional)
             }
-            Part::Has(node) => Ok(Val::Bool(self.present(node)?.is_some())),
-            Part::Not(operand) => Ok(Val::Bool(!self.truth(operand, "`!` takes true or false")?)),
-            Part::Negate(operand) => arithmetic::negate(&self.value(operand)?),
-            Part::All(terms) => self.logic(terms, false),
-            Part::Any(terms) => self.logic(terms, true),
-            Part::Binary { operator, sides } => self.binary(*operator, &sides.0, &sides.1),
+            Part::Has(node) => Ok(Val::Bool(self.evaluate_if_present(node)?.is_some())),
+            Part::Not(operand) => Ok(Val::Bool(!self.evaluate_truth(operand, "`!` takes true or false")?)),
+            Part::Negate(operand) => arithmetic::negate(&self.evaluate(operand)?),
+            Part::All(terms) => self.evaluate_logic(terms, false),
+            Part::Any(terms) => self.evaluate_logic(terms, true),
+            Part::Binary { operator, sides } => self.evaluate_binary(*operator, &sides.0, &sides.1),
             Part::Choice(parts) => {
-                let holds = self.truth(&parts.0, "the condition before `?` must be true or false")?;
-                self.value(if holds { &parts.1 } else { &parts.2 })
+                let holds =
+                    self.evaluate_truth(&parts.0, "the condition before `?` must be true or false")?;
+                self.evaluate(if holds { &parts.1 } else { &parts.2 })
             }
-            Part::OrValue(sides) => self.or_value(&sides.0, &sides.1),
+            Part::OrValue(sides) => self.evaluate_or_value(&sides.0, &sides.1),
             Part::Call { function, arguments } => {
                 let values: Result<Vec<Val<'a>>, EvaluationError> =
-                    arguments.iter().map(|node| self.value(node)).collect();
-                call::call(*function, values?, self.meter)
+                    arguments.iter().map(|node| self.evaluate(node)).collect();
+                call::call_function(*function, values?, self.meter)
             }
-            Part::Matches { of, pattern } => pattern.matches(&self.value(of)?, self.meter),
-            Part::Loop(each) => self.go_through(each),
+            Part::Matches { of, pattern } => pattern.matches(&self.evaluate(of)?, self.meter),
+            Part::Loop(each) => self.evaluate_loop(each),
         }
     }
 
-    fn variable(&self, variable: &'a Variable) -> Result<Val<'a>, EvaluationError> {
+    /// Looks a variable up in the scope.
+    fn evaluate_variable(&self, variable: &'a Variable) -> Result<Val<'a>, EvaluationError> {
         match variable {
             Variable::Input => Ok(Val::json(&self.scope.input)),
             Variable::Run => Ok(Val::json(&self.scope.run)),
@@ -85,18 +88,20 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    fn list(&mut self, items: &'a [Node]) -> Result<Val<'a>, EvaluationError> {
-        list::pay(items.len(), self.meter)?;
+    /// Evaluates a list literal.
+    fn build_list(&mut self, items: &'a [Node]) -> Result<Val<'a>, EvaluationError> {
+        list::spend_on_list(items.len(), self.meter)?;
         let values: Result<Vec<Val<'a>>, EvaluationError> =
-            items.iter().map(|item| self.value(item)).collect();
+            items.iter().map(|item| self.evaluate(item)).collect();
         Ok(Val::list(values?))
     }
 
-    fn map(&mut self, entries: &'a [(Node, Node)]) -> Result<Val<'a>, EvaluationError> {
-        list::pay(2 * entries.len(), self.meter)?;
+    /// Evaluates a map literal; keys must be unique and of a simple type.
+    fn build_map(&mut self, entries: &'a [(Node, Node)]) -> Result<Val<'a>, EvaluationError> {
+        list::spend_on_list(2 * entries.len(), self.meter)?;
         let mut made: Vec<(Val<'a>, Val<'a>)> = Vec::with_capacity(entries.len());
         for (key, value) in entries {
-            let key = self.value(key)?;
+            let key = self.evaluate(key)?;
             if !matches!(key, Val::Text(_) | Val::Integer(_) | Val::Bool(_)) {
                 return EvaluationError::wrong(format!(
                     "a key of a map must be a string, an integer or a bool, not {}",
@@ -107,14 +112,14 @@ impl<'a> Evaluator<'a> {
             if made.iter().any(|(known, _)| same_key(known, &key)) {
                 return EvaluationError::wrong(format!("the map has two entries for {}", key.described()));
             }
-            let value = self.value(value)?;
+            let value = self.evaluate(value)?;
             made.push((key, value));
         }
         Ok(Val::Map(Map::Made(made.into())))
     }
 
-    /// `value.name`, where `of` is the part that gave the value.
-    fn field(
+    /// Evaluates `value.name`; `of` is the node that gave the value, for error messages.
+    fn get_field(
         &self,
         value: &Val<'a>,
         of: &Node,
@@ -126,27 +131,28 @@ impl<'a> Evaluator<'a> {
                 Some(found) if optional => Ok(Val::Optional(Some(Rc::new(found)))),
                 Some(found) => Ok(found),
                 None if optional => Ok(Val::Optional(None)),
-                None => self.no_field(map, of, name),
+                None => self.missing_field(map, of, name),
             },
             Val::Optional(None) => Ok(Val::Optional(None)),
-            Val::Optional(Some(inner)) => self.field(inner, of, name, true),
+            Val::Optional(Some(inner)) => self.get_field(inner, of, name, true),
             Val::Null if optional => Ok(Val::Optional(None)),
             Val::Null => EvaluationError::wrong(format!(
                 "{} is null and has no field `{name}`; for a default, write `.?{name}.orValue(...)`",
-                self.written(of)
+                self.source_text(of)
             )),
             other => EvaluationError::wrong(format!(
                 "{} is {} and has no field `{name}`",
-                self.written(of),
+                self.source_text(of),
                 other.described()
             )),
         }
     }
 
-    fn no_field(&self, map: &Map<'_>, of: &Node, name: &str) -> Result<Val<'a>, EvaluationError> {
+    /// Fails because a map lacks a field, with the field that was probably meant.
+    fn missing_field(&self, map: &Map<'_>, of: &Node, name: &str) -> Result<Val<'a>, EvaluationError> {
         self.meter.spend(10)?;
         let name = &*shortened(name, 40);
-        let of = self.written(of);
+        let of = self.source_text(of);
         let known = match (map.len(), map.nearest(name)) {
             (0, _) => "which is empty".to_owned(),
             (_, Some(near)) => format!("did you mean `{near}`? It has {}", map.listed()),
@@ -156,8 +162,8 @@ impl<'a> Evaluator<'a> {
         EvaluationError::wrong(format!("there is no field `{name}` in {of}{joint} {known}"))
     }
 
-    /// `value[key]`, where `of` is the part that gave the value.
-    fn item(
+    /// Evaluates `value[key]`; `of` is the node that gave the value, for error messages.
+    fn get_item(
         &self,
         value: &Val<'a>,
         of: &Node,
@@ -166,12 +172,12 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Val<'a>, EvaluationError> {
         let found = match value {
             Val::Optional(None) => return Ok(Val::Optional(None)),
-            Val::Optional(Some(inner)) => return self.item(inner, of, key, true),
+            Val::Optional(Some(inner)) => return self.get_item(inner, of, key, true),
             Val::Null if optional => None,
-            Val::List(list) => place(key).and_then(|at| list.get(at)),
+            Val::List(list) => list_index(key).and_then(|at| list.get(at)),
             Val::Map(map) => map.get(key),
             other => {
-                let of = self.written(of);
+                let of = self.source_text(of);
                 return EvaluationError::wrong(format!(
                     "{of} is {} and has no items; only lists and maps have items",
                     other.described()
@@ -182,14 +188,15 @@ impl<'a> Evaluator<'a> {
             (Some(found), true) => Ok(Val::Optional(Some(Rc::new(found)))),
             (Some(found), false) => Ok(found),
             (None, true) => Ok(Val::Optional(None)),
-            (None, false) => self.no_item(value, of, key),
+            (None, false) => self.missing_item(value, of, key),
         }
     }
 
-    fn no_item(&self, value: &Val<'a>, of: &Node, key: &Val<'a>) -> Result<Val<'a>, EvaluationError> {
-        let of_text = self.written(of);
+    /// Fails because a list or map has no such item.
+    fn missing_item(&self, value: &Val<'a>, of: &Node, key: &Val<'a>) -> Result<Val<'a>, EvaluationError> {
+        let of_text = self.source_text(of);
         match (value, key) {
-            (Val::Map(map), Val::Text(name)) => self.no_field(map, of, name.as_str()),
+            (Val::Map(map), Val::Text(name)) => self.missing_field(map, of, name.as_str()),
             (Val::Map(_), key) => {
                 EvaluationError::wrong(format!("the keys of {of_text} are strings, not {}", key.described()))
             }
@@ -204,42 +211,45 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The value of a field or item if it is there, and everything on the way to it.
-    fn present(&mut self, node: &'a Node) -> Result<Option<Val<'a>>, EvaluationError> {
+    /// Evaluates a field or item if it and everything on the way to it is present.
+    fn evaluate_if_present(&mut self, node: &'a Node) -> Result<Option<Val<'a>>, EvaluationError> {
         self.meter.spend(1)?;
         match &node.part {
-            Part::Field { of, name, .. } => Ok(match self.present(of)? {
+            Part::Field { of, name, .. } => Ok(match self.evaluate_if_present(of)? {
                 Some(Val::Map(map)) => map.field(name),
                 _ => None,
             }),
             Part::Item { of, at, .. } => {
-                let Some(value) = self.present(of)? else { return Ok(None) };
-                let key = self.value(at)?;
+                let Some(value) = self.evaluate_if_present(of)? else { return Ok(None) };
+                let key = self.evaluate(at)?;
                 Ok(match value {
-                    Val::List(list) => place(&key).and_then(|at| list.get(at)),
+                    Val::List(list) => list_index(&key).and_then(|at| list.get(at)),
                     Val::Map(map) => map.get(&key),
                     _ => None,
                 })
             }
-            _ => self.value(node).map(Some),
+            _ => self.evaluate(node).map(Some),
         }
     }
 
-    fn truth(&mut self, node: &'a Node, rule: &str) -> Result<bool, EvaluationError> {
-        match self.value(node)? {
+    /// Evaluates a node that must give true or false; `rule` begins the error message.
+    fn evaluate_truth(&mut self, node: &'a Node, rule: &str) -> Result<bool, EvaluationError> {
+        match self.evaluate(node)? {
             Val::Bool(truth) => Ok(truth),
-            other => {
-                EvaluationError::wrong(format!("{rule}, but {} is {}", self.written(node), other.described()))
-            }
+            other => EvaluationError::wrong(format!(
+                "{rule}, but {} is {}",
+                self.source_text(node),
+                other.described()
+            )),
         }
     }
 
-    /// `&&` and `||`: a term that decides does so whatever is wrong with the others.
-    fn logic(&mut self, terms: &'a [Node], decisive: bool) -> Result<Val<'a>, EvaluationError> {
+    /// Evaluates `&&` and `||`: a decisive term wins even if other terms fail.
+    fn evaluate_logic(&mut self, terms: &'a [Node], decisive: bool) -> Result<Val<'a>, EvaluationError> {
         let rule = if decisive { "`||` takes true or false" } else { "`&&` takes true or false" };
         let mut wrong = None;
         for term in terms {
-            match self.truth(term, rule) {
+            match self.evaluate_truth(term, rule) {
                 Ok(truth) if truth == decisive => return Ok(Val::Bool(decisive)),
                 Ok(_) => {}
                 Err(EvaluationError::Wrong(sentence)) => wrong = wrong.or(Some(sentence)),
@@ -249,23 +259,24 @@ impl<'a> Evaluator<'a> {
         wrong.map_or(Ok(Val::Bool(!decisive)), EvaluationError::wrong)
     }
 
-    /// The default is evaluated only if it is needed.
-    fn or_value(&mut self, of: &'a Node, default: &'a Node) -> Result<Val<'a>, EvaluationError> {
-        match self.value(of)? {
+    /// Evaluates `orValue`; the default is evaluated only if it is needed.
+    fn evaluate_or_value(&mut self, of: &'a Node, default: &'a Node) -> Result<Val<'a>, EvaluationError> {
+        match self.evaluate(of)? {
             Val::Optional(Some(inner)) => Ok((*inner).clone()),
-            Val::Optional(None) => self.value(default),
-            other => Err(call::no_optional(Function::OrValue, &other)),
+            Val::Optional(None) => self.evaluate(default),
+            other => Err(call::not_optional_error(Function::OrValue, &other)),
         }
     }
 
-    fn binary(
+    /// Evaluates an operator with two sides.
+    fn evaluate_binary(
         &mut self,
         operator: Operator,
         left: &'a Node,
         right: &'a Node,
     ) -> Result<Val<'a>, EvaluationError> {
-        let a = self.value(left)?;
-        let b = self.value(right)?;
+        let a = self.evaluate(left)?;
+        let b = self.evaluate(right)?;
         let ordered = |test: fn(std::cmp::Ordering) -> bool| {
             compare::order(&a, &b, self.meter).map(|order| Val::Bool(order.is_some_and(test)))
         };
@@ -281,7 +292,7 @@ impl<'a> Evaluator<'a> {
                 Val::Map(map) => Ok(Val::Bool(map.get(&a).is_some())),
                 other => EvaluationError::wrong(format!(
                     "`in` needs a list or a map, but {} is {}",
-                    self.written(right),
+                    self.source_text(right),
                     other.described()
                 )),
             },
@@ -289,23 +300,23 @@ impl<'a> Evaluator<'a> {
             | Operator::Subtract
             | Operator::Multiply
             | Operator::Divide
-            | Operator::Remainder => arithmetic::apply(operator, &a, &b, self.meter),
+            | Operator::Remainder => arithmetic::apply_arithmetic(operator, &a, &b, self.meter),
         }
     }
 
-    /// The whole range is paid for before the first item is looked at.
-    fn go_through(&mut self, each: &'a Loop) -> Result<Val<'a>, EvaluationError> {
-        let items = match self.value(&each.over)? {
+    /// Evaluates a loop such as `map` or `exists`. Pays for the whole range before the first item.
+    fn evaluate_loop(&mut self, each: &'a Loop) -> Result<Val<'a>, EvaluationError> {
+        let items = match self.evaluate(&each.over)? {
             Val::List(list) => {
                 self.meter.spend(list.len())?;
                 list
             }
             Val::Map(map) => {
-                list::pay(map.len(), self.meter)?;
+                list::spend_on_list(map.len(), self.meter)?;
                 List::Made(map.keys().into())
             }
             other => {
-                let over = self.written(&each.over);
+                let over = self.source_text(&each.over);
                 return EvaluationError::wrong(format!(
                     "{over} is {}; only a list or a map has items to go through",
                     other.described()
@@ -313,25 +324,25 @@ impl<'a> Evaluator<'a> {
             }
         };
         match each.kind {
-            LoopKind::All => self.all_or_any(each, &items, false),
-            LoopKind::Exists => self.all_or_any(each, &items, true),
+            LoopKind::All => self.evaluate_quantifier(each, &items, false),
+            LoopKind::Exists => self.evaluate_quantifier(each, &items, true),
             LoopKind::ExistsOne => {
                 let mut count = 0;
                 for item in items.iter() {
-                    count += usize::from(self.holds(&each.body, item)?);
+                    count += usize::from(self.holds_for_item(&each.body, item)?);
                 }
                 Ok(Val::Bool(count == 1))
             }
-            LoopKind::Filter => self.collect(&each.body, None, &items),
+            LoopKind::Filter => self.filter_items(&each.body, None, &items),
             LoopKind::Map => match &each.only {
-                Some(only) => self.collect(only, Some(&each.body), &items),
-                None => self.collect_all(&each.body, &items),
+                Some(only) => self.filter_items(only, Some(&each.body), &items),
+                None => self.map_items(&each.body, &items),
             },
         }
     }
 
-    /// As with `&&` and `||`, an item that decides does so whatever is wrong with the others.
-    fn all_or_any(
+    /// Evaluates `all` or `exists`: as with `&&` and `||`, a decisive item wins even if others fail.
+    fn evaluate_quantifier(
         &mut self,
         each: &'a Loop,
         items: &List<'a>,
@@ -339,7 +350,7 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Val<'a>, EvaluationError> {
         let mut wrong = None;
         for item in items.iter() {
-            match self.holds(&each.body, item) {
+            match self.holds_for_item(&each.body, item) {
                 Ok(truth) if truth == decisive => return Ok(Val::Bool(decisive)),
                 Ok(_) => {}
                 Err(EvaluationError::Wrong(sentence)) => wrong = wrong.or(Some(sentence)),
@@ -349,8 +360,8 @@ impl<'a> Evaluator<'a> {
         wrong.map_or(Ok(Val::Bool(!decisive)), EvaluationError::wrong)
     }
 
-    /// The items for which `only` holds, or what `body` makes of them.
-    fn collect(
+    /// Collects the items for which `only` holds, or the value of `body` for each of them.
+    fn filter_items(
         &mut self,
         only: &'a Node,
         body: Option<&'a Node>,
@@ -358,10 +369,10 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Val<'a>, EvaluationError> {
         let mut made = Vec::new();
         for item in items.iter() {
-            if self.holds(only, item.clone())? {
+            if self.holds_for_item(only, item.clone())? {
                 self.meter.spend_bytes(list::ITEM_BYTES)?;
                 made.push(match body {
-                    Some(body) => self.with_local(item, |machine| machine.value(body))?,
+                    Some(body) => self.with_local(item, |machine| machine.evaluate(body))?,
                     None => item,
                 });
             }
@@ -369,19 +380,24 @@ impl<'a> Evaluator<'a> {
         Ok(Val::list(made))
     }
 
-    fn collect_all(&mut self, body: &'a Node, items: &List<'a>) -> Result<Val<'a>, EvaluationError> {
+    /// Collects the value of `body` for every item.
+    fn map_items(&mut self, body: &'a Node, items: &List<'a>) -> Result<Val<'a>, EvaluationError> {
         self.meter.spend_bytes(items.len().saturating_mul(list::ITEM_BYTES))?;
         let mut made = Vec::with_capacity(items.len());
         for item in items.iter() {
-            made.push(self.with_local(item, |machine| machine.value(body))?);
+            made.push(self.with_local(item, |machine| machine.evaluate(body))?);
         }
         Ok(Val::list(made))
     }
 
-    fn holds(&mut self, condition: &'a Node, item: Val<'a>) -> Result<bool, EvaluationError> {
-        self.with_local(item, |machine| machine.truth(condition, "the condition must be true or false"))
+    /// Evaluates a condition with the loop variable bound to `item`.
+    fn holds_for_item(&mut self, condition: &'a Node, item: Val<'a>) -> Result<bool, EvaluationError> {
+        self.with_local(item, |machine| {
+            machine.evaluate_truth(condition, "the condition must be true or false")
+        })
     }
 
+    /// Runs `run` with the loop variable bound to `item`.
     fn with_local<T>(
         &mut self,
         item: Val<'a>,
@@ -393,14 +409,14 @@ impl<'a> Evaluator<'a> {
         result
     }
 
-    /// A part as it is written, for a sentence.
-    fn written(&self, node: &Node) -> String {
+    /// Returns the source of a node, for messages.
+    fn source_text(&self, node: &Node) -> String {
         one_line(self.source.get(node.start..node.end).unwrap_or_default())
     }
 }
 
-/// The place in a list that a key names; JSON may write a whole number as a double.
-fn place(key: &Val<'_>) -> Option<usize> {
+/// Converts a key to a list index; JSON may write a whole number as a double.
+fn list_index(key: &Val<'_>) -> Option<usize> {
     match key {
         Val::Integer(at) => usize::try_from(*at).ok(),
         Val::Double(at) if at.fract() == 0.0 => {

@@ -1,7 +1,7 @@
 //! The functions that an expression may call: their names, how they are called, and with how many arguments.
 
 use super::ExpressionError;
-use super::sentence::meant;
+use super::sentence::find_similar_name;
 
 /// A function. None of them depends on the clock, on chance or on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(super) struct Signature {
     pub(super) usage: &'static str,
 }
 
-/// What goes through a list: these take a name and an expression, so they are no functions.
+/// Loops over a list: they take a variable and an expression, so they are not functions.
 pub(super) const LOOPS: [(&str, &str); 6] = [
     ("all", "list.all(x, condition)"),
     ("exists", "list.exists(x, condition)"),
@@ -126,24 +126,24 @@ pub(super) const SIGNATURES: &[Signature] = &[
     method(Function::Milliseconds, "getMilliseconds", 0, 1, "timestamp.getMilliseconds('Europe/Berlin')"),
 ];
 
-/// The function that is called so, at this place and with so many arguments.
-pub(super) fn signature(
+/// Finds the function with this name and way of calling, and checks the number of arguments.
+pub(super) fn find_signature(
     name: &str,
     at: usize,
     method: bool,
     arguments: usize,
 ) -> Result<&'static Signature, ExpressionError> {
     let Some(found) = SIGNATURES.iter().find(|known| known.name == name && known.method == method) else {
-        return Err(unknown_function(name, at, method));
+        return Err(unknown_function_error(name, at, method));
     };
     if (found.least..=found.most).contains(&arguments) {
         return Ok(found);
     }
-    Err(wrong_count(name, at, &counted(found), arguments, found.usage))
+    Err(wrong_count_error(name, at, &describe_argument_count(found), arguments, found.usage))
 }
 
 impl Function {
-    /// Whether it gives a part of a timestamp, in UTC or in a zone.
+    /// Returns whether it gives a part of a timestamp, in UTC or in a zone.
     pub(super) fn is_part_of_time(self) -> bool {
         matches!(
             self,
@@ -184,7 +184,8 @@ const fn method(
     Signature { function, name, method: true, least, most, usage }
 }
 
-fn unknown_function(name: &str, at: usize, method: bool) -> ExpressionError {
+/// Builds the error of an unknown function, with how it is called or what was probably meant.
+fn unknown_function_error(name: &str, at: usize, method: bool) -> ExpressionError {
     let error = ExpressionError::new(at, format!("there is no function `{name}`"));
     if let Some(other) = SIGNATURES.iter().find(|known| known.name == name) {
         return ExpressionError::new(at, format!("`{name}` is called differently"))
@@ -204,7 +205,7 @@ fn unknown_function(name: &str, at: usize, method: bool) -> ExpressionError {
     let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == name).map(|(_, ours)| *ours);
     let names =
         SIGNATURES.iter().map(|known| known.name).chain(LOOPS.iter().map(|(name, _)| *name)).chain(["has"]);
-    if let Some(near) = elsewhere.or_else(|| meant(name, names)) {
+    if let Some(near) = elsewhere.or_else(|| find_similar_name(name, names)) {
         let usage = SIGNATURES.iter().find(|known| known.name == near).map(|known| known.usage);
         let usage = usage.or_else(|| LOOPS.iter().find(|(known, _)| *known == near).map(|(_, usage)| *usage));
         return error.hint(format!("did you mean `{}`?", usage.unwrap_or("has(input.name)")));
@@ -214,7 +215,7 @@ fn unknown_function(name: &str, at: usize, method: bool) -> ExpressionError {
     error.hint(format!("there are {}", others.join(", ")))
 }
 
-/// What other languages call the same thing.
+/// Names of other languages for the same function.
 const ELSEWHERE: [(&str, &str); 21] = [
     ("lower", "lowerAscii"),
     ("toLower", "lowerAscii"),
@@ -239,7 +240,8 @@ const ELSEWHERE: [(&str, &str); 21] = [
     ("default", "orValue"),
 ];
 
-fn counted(signature: &Signature) -> String {
+/// Describes how many arguments a function takes.
+fn describe_argument_count(signature: &Signature) -> String {
     match (signature.least, signature.most) {
         (0, 0) => "no argument".to_owned(),
         (1, 1) => "1 argument".to_owned(),
@@ -249,8 +251,14 @@ fn counted(signature: &Signature) -> String {
     }
 }
 
-/// Says that a call has too few or too many arguments.
-pub(super) fn wrong_count(name: &str, at: usize, wanted: &str, found: usize, usage: &str) -> ExpressionError {
+/// Builds the error of a call with too few or too many arguments.
+pub(super) fn wrong_count_error(
+    name: &str,
+    at: usize,
+    wanted: &str,
+    found: usize,
+    usage: &str,
+) -> ExpressionError {
     let found = match found {
         0 => "there are none".to_owned(),
         1 => "there is 1".to_owned(),

@@ -1,4 +1,4 @@
-//! What lists can do. Every result is paid for before it is made.
+//! Functions of lists. Every result is paid for before it is made.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -13,15 +13,15 @@ use super::value::{List, Val};
 /// What an item of a new list costs.
 pub(super) const ITEM_BYTES: usize = std::mem::size_of::<Val<'static>>();
 
-/// `a + b`
+/// Evaluates `a + b` for lists.
 pub(super) fn concat<'a>(a: &List<'a>, b: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let length = a.len() + b.len();
-    pay(length, meter)?;
+    spend_on_list(length, meter)?;
     Ok(Val::list(a.iter().chain(b.iter()).collect()))
 }
 
-/// A function on a list, which is the first argument.
-pub(super) fn call<'a>(
+/// Calls a function on a list, which is the first argument.
+pub(super) fn call_list_function<'a>(
     function: Function,
     arguments: &[Val<'a>],
     meter: &Meter,
@@ -39,12 +39,12 @@ pub(super) fn call<'a>(
     };
     meter.spend(list.len())?;
     match function {
-        Function::Join => join(list, text_at(function, arguments, 1)?, meter),
-        Function::Distinct => distinct(list, meter),
-        Function::Flatten => flatten(list, meter),
-        Function::Sort => sort(list, meter),
+        Function::Join => join_texts(list, text_at(function, arguments, 1)?, meter),
+        Function::Distinct => distinct_items(list, meter),
+        Function::Flatten => flatten_list(list, meter),
+        Function::Sort => sort_list(list, meter),
         _ => {
-            pay(list.len(), meter)?;
+            spend_on_list(list.len(), meter)?;
             let mut items: Vec<Val<'a>> = list.iter().collect();
             items.reverse();
             Ok(Val::list(items))
@@ -52,8 +52,8 @@ pub(super) fn call<'a>(
     }
 }
 
-/// The least or the greatest of the arguments, or of the one list.
-pub(super) fn extreme<'a>(
+/// Finds the least or the greatest of the arguments, or of the items of one list.
+pub(super) fn find_extreme<'a>(
     function: Function,
     arguments: &[Val<'a>],
     meter: &Meter,
@@ -62,7 +62,7 @@ pub(super) fn extreme<'a>(
         if matches!(function, Function::Min | Function::Least) { Ordering::Less } else { Ordering::Greater };
     let items: Vec<Val<'a>> = match arguments {
         [Val::List(list)] => {
-            pay(list.len(), meter)?;
+            spend_on_list(list.len(), meter)?;
             list.iter().collect()
         }
         several => several.to_vec(),
@@ -80,13 +80,14 @@ pub(super) fn extreme<'a>(
     Ok(best)
 }
 
-/// Pays for a list of so many items.
-pub(super) fn pay(length: usize, meter: &Meter) -> Result<(), EvaluationError> {
+/// Pays for making a list of this length.
+pub(super) fn spend_on_list(length: usize, meter: &Meter) -> Result<(), EvaluationError> {
     meter.spend(length)?;
     Ok(meter.spend_bytes(length.saturating_mul(ITEM_BYTES))?)
 }
 
-fn join<'a>(list: &List<'a>, separator: &str, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
+/// Joins the strings of a list.
+fn join_texts<'a>(list: &List<'a>, separator: &str, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let mut parts = Vec::with_capacity(list.len());
     let mut bytes = 0;
     for (at, item) in list.iter().enumerate() {
@@ -105,9 +106,9 @@ fn join<'a>(list: &List<'a>, separator: &str, meter: &Meter) -> Result<Val<'a>, 
     Ok(Val::text(parts.join(separator)))
 }
 
-/// The first of each; what is simple is found by a hash, the rest is compared one by one.
-fn distinct<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
-    pay(list.len(), meter)?;
+/// Keeps the first of equal items. Simple values are found by a hash, others by comparing one by one.
+fn distinct_items<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
+    spend_on_list(list.len(), meter)?;
     let items: Vec<Val<'a>> = list.iter().collect();
     let mut simple = HashSet::new();
     let mut others: Vec<&Val<'a>> = Vec::new();
@@ -147,11 +148,12 @@ impl<'v> Simple<'v> {
             Val::Bool(value) => Some(Simple::Bool(*value)),
             Val::Text(text) => Some(Simple::Text(text.as_str())),
             Val::Double(n) if n.fract() == 0.0 => double_to_integer(*n).map(|n| Simple::Whole(n.into())),
-            other => compare::whole(other).map(Simple::Whole),
+            other => compare::to_whole(other).map(Simple::Whole),
         }
     }
 }
 
+/// Returns whether an item equals one of the others.
 fn is_among(item: &Val<'_>, others: &[&Val<'_>], meter: &Meter) -> Result<bool, EvaluationError> {
     for other in others {
         if compare::equal(item, other, meter)? {
@@ -161,17 +163,17 @@ fn is_among(item: &Val<'_>, others: &[&Val<'_>], meter: &Meter) -> Result<bool, 
     Ok(false)
 }
 
-/// The lists in a list one after the other; what is no list stays as it is.
-fn flatten<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
+/// Puts the items of inner lists in their place; other items stay.
+fn flatten_list<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let mut items = Vec::new();
     for item in list.iter() {
         match item {
             Val::List(inner) => {
-                pay(inner.len(), meter)?;
+                spend_on_list(inner.len(), meter)?;
                 items.extend(inner.iter());
             }
             other => {
-                pay(1, meter)?;
+                spend_on_list(1, meter)?;
                 items.push(other);
             }
         }
@@ -179,9 +181,9 @@ fn flatten<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationErro
     Ok(Val::list(items))
 }
 
-/// Everything is compared with the first item before anything is sorted: the order of a sort must be total.
-fn sort<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
-    pay(list.len(), meter)?;
+/// Sorts a list. Compares every item with the first one beforehand, because sorting needs a total order.
+fn sort_list<'a>(list: &List<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
+    spend_on_list(list.len(), meter)?;
     let mut items: Vec<Val<'a>> = list.iter().collect();
     let mut longest = 0;
     for item in &items {

@@ -1,4 +1,4 @@
-//! The limits of an evaluation: every operation and every byte made is paid for, and large ones in advance.
+//! The budget of an evaluation: every operation and every byte is paid for, large ones in advance.
 
 use std::cell::Cell;
 
@@ -36,12 +36,12 @@ impl Meter {
         Meter { operations: Cell::new(MAX_OPERATIONS), bytes: Cell::new(MAX_RESULT_BYTES) }
     }
 
-    /// Fills up the operations, not the bytes: for the next expression of the same value.
+    /// Refills the operations, not the bytes, for the next expression of the same value.
     pub(crate) fn next_expression(&self) {
         self.operations.set(MAX_OPERATIONS);
     }
 
-    /// Pays for so many operations.
+    /// Pays for operations, or fails if the budget is used up.
     pub(super) fn spend(&self, operations: usize) -> Result<(), EvaluationError> {
         match self.operations.get().checked_sub(operations) {
             Some(left) => {
@@ -54,12 +54,12 @@ impl Meter {
         }
     }
 
-    /// Pays for looking at so many bytes of text.
+    /// Pays for reading this many bytes of text.
     pub(super) fn spend_on_reading(&self, bytes: usize) -> Result<(), EvaluationError> {
         self.spend(1 + bytes / 16)
     }
 
-    /// Pays for so many bytes, before they are made.
+    /// Pays for bytes before they are made.
     pub(crate) fn spend_bytes(&self, bytes: usize) -> Result<(), TooLarge> {
         match self.bytes.get().checked_sub(bytes) {
             Some(left) => {

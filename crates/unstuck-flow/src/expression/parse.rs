@@ -1,10 +1,10 @@
-//! The grammar of expressions, which is CEL's: tokens to a tree.
+//! The parser of expressions: tokens to a syntax tree, by CEL's grammar.
 
-use super::syntax::{Form, NameAt, Operator, Syntax, build, too_deep};
-use super::token::{Token, TokenKind, not_64_bits};
+use super::syntax::{Form, NameAt, Operator, Syntax, build, too_deep_error};
+use super::token::{Token, TokenKind, integer_overflow_error};
 use super::{ExpressionError, MAX_NESTING};
 
-/// Reads one whole expression.
+/// Parses one whole expression.
 pub(super) fn parse(tokens: Vec<Token<'_>>) -> Result<Syntax, ExpressionError> {
     let mut parser = Parser { tokens, at: 0, nesting: 0 };
     if parser.peek().word == TokenKind::End {
@@ -14,7 +14,7 @@ pub(super) fn parse(tokens: Vec<Token<'_>>) -> Result<Syntax, ExpressionError> {
     let syntax = parser.parse_expression()?;
     match parser.peek().word {
         TokenKind::End => Ok(syntax),
-        _ => Err(parser.left_over()),
+        _ => Err(parser.left_over_error()),
     }
 }
 
@@ -25,15 +25,16 @@ struct Parser<'s> {
 }
 
 impl<'s> Parser<'s> {
+    /// Parses an expression with an optional `? :`, and counts the nesting.
     fn parse_expression(&mut self) -> Result<Syntax, ExpressionError> {
         self.nesting += 1;
         if self.nesting > MAX_NESTING {
-            return Err(too_deep(self.peek().start));
+            return Err(too_deep_error(self.peek().start));
         }
         let condition = self.parse_binary(1)?;
-        let syntax = if self.take("?") {
+        let syntax = if self.take_symbol("?") {
             let one = self.parse_binary(1)?;
-            self.expect(":", "`:` and the other choice")?;
+            self.expect_symbol(":", "`:` and the other choice")?;
             let other = self.parse_expression()?;
             let (start, end) = (condition.start, other.end);
             build(Form::Choice(Box::new((condition, one, other))), start, end)?
@@ -44,7 +45,7 @@ impl<'s> Parser<'s> {
         Ok(syntax)
     }
 
-    /// Operands joined by operators that bind at least as tightly as `tightness`.
+    /// Parses operands joined by operators that bind at least as tightly as `tightness`.
     fn parse_binary(&mut self, tightness: u8) -> Result<Syntax, ExpressionError> {
         let mut left = self.parse_unary()?;
         while let Some((joint, level)) = BinaryJoint::of(&self.peek().word) {
@@ -53,12 +54,13 @@ impl<'s> Parser<'s> {
             }
             self.at += 1;
             let right = self.parse_binary(level + 1)?;
-            left = join(joint, left, right)?;
+            left = join_operands(joint, left, right)?;
         }
         Ok(left)
     }
 
-    /// `!x`, `-x`, or what has no sign.
+    /// Parses `!x`, `-x` or an operand without a sign. A minus before a literal belongs to it, so that the smallest
+    /// integer parses.
     fn parse_unary(&mut self) -> Result<Syntax, ExpressionError> {
         let mut signs = Vec::new();
         while let TokenKind::Symbol(sign @ ("!" | "-")) = self.peek().word {
@@ -72,7 +74,7 @@ impl<'s> Parser<'s> {
                 let (_, start) = signs.pop().unwrap_or_default();
                 let value = 0_i64
                     .checked_sub_unsigned(magnitude)
-                    .ok_or_else(|| not_64_bits(start, &format!("-{magnitude}")))?;
+                    .ok_or_else(|| integer_overflow_error(start, &format!("-{magnitude}")))?;
                 self.at += 1;
                 self.parse_members(build(Form::Integer(value), start, self.tokens[self.at - 1].end)?)?
             }
@@ -89,24 +91,24 @@ impl<'s> Parser<'s> {
         Ok(syntax)
     }
 
-    /// What follows a value: `.field`, `.call(...)`, `[index]`.
+    /// Parses what follows a value: `.field`, `.call(...)`, `[index]`.
     fn parse_members(&mut self, mut syntax: Syntax) -> Result<Syntax, ExpressionError> {
         loop {
             let start = syntax.start;
-            if self.take(".") {
-                let optional = self.take("?");
-                let name = self.field_name()?;
-                let form = if !optional && self.take("(") {
-                    let arguments = self.list_until(")")?;
+            if self.take_symbol(".") {
+                let optional = self.take_symbol("?");
+                let name = self.parse_field_name()?;
+                let form = if !optional && self.take_symbol("(") {
+                    let arguments = self.parse_list_until(")")?;
                     Form::Call { target: Some(Box::new(syntax)), name, arguments }
                 } else {
                     Form::Field { of: Box::new(syntax), name, optional }
                 };
                 syntax = build(form, start, self.tokens[self.at - 1].end)?;
-            } else if self.take("[") {
-                let optional = self.take("?");
+            } else if self.take_symbol("[") {
+                let optional = self.take_symbol("?");
                 let at = Box::new(self.parse_expression()?);
-                self.expect("]", "`]`")?;
+                self.expect_symbol("]", "`]`")?;
                 let form = Form::Item { of: Box::new(syntax), at, optional };
                 syntax = build(form, start, self.tokens[self.at - 1].end)?;
             } else {
@@ -115,7 +117,8 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn field_name(&mut self) -> Result<NameAt, ExpressionError> {
+    /// Parses the name of a field, which may be a keyword or in backticks.
+    fn parse_field_name(&mut self) -> Result<NameAt, ExpressionError> {
         let token = self.peek();
         let at = token.start;
         match token.word {
@@ -124,12 +127,13 @@ impl<'s> Parser<'s> {
                 Ok(NameAt { name: name.to_owned(), at })
             }
             TokenKind::Integer(n) => Err(self
-                .unexpected("a field's name after `.`")
+                .unexpected_token_error("a field's name after `.`")
                 .hint(format!("an item of a list is written `[{n}]`"))),
-            _ => Err(self.unexpected("a field's name after `.`")),
+            _ => Err(self.unexpected_token_error("a field's name after `.`")),
         }
     }
 
+    /// Parses a literal, a name, a call, or an expression in parentheses.
     fn parse_primary(&mut self) -> Result<Syntax, ExpressionError> {
         let Token { word, start, end } = self.peek().clone();
         self.at += 1;
@@ -139,60 +143,62 @@ impl<'s> Parser<'s> {
             TokenKind::Name("false") => Form::Bool(false),
             TokenKind::Name(name) if RESERVED.contains(&name) => {
                 self.at -= 1;
-                return Err(self.reserved(name));
+                return Err(self.reserved_word_error(name));
             }
-            TokenKind::Name(name) if self.take("(") => {
-                let arguments = self.list_until(")")?;
+            TokenKind::Name(name) if self.take_symbol("(") => {
+                let arguments = self.parse_list_until(")")?;
                 Form::Call { target: None, name: NameAt { name: name.to_owned(), at: start }, arguments }
             }
             TokenKind::Name(name) => Form::Name(name.to_owned()),
             TokenKind::Integer(magnitude) => Form::Integer(
-                i64::try_from(magnitude).map_err(|_| not_64_bits(start, &magnitude.to_string()))?,
+                i64::try_from(magnitude)
+                    .map_err(|_| integer_overflow_error(start, &magnitude.to_string()))?,
             ),
             TokenKind::Double(value) => Form::Double(value),
             TokenKind::Text(text) => Form::Text(text),
             TokenKind::Symbol("(") => {
                 let inner = self.parse_expression()?;
-                self.expect(")", "`)`")?;
+                self.expect_symbol(")", "`)`")?;
                 return Ok(inner);
             }
-            TokenKind::Symbol("[") => Form::List(self.list_until("]")?),
+            TokenKind::Symbol("[") => Form::List(self.parse_list_until("]")?),
             TokenKind::Symbol("{") => Form::Map(self.parse_entries()?),
             TokenKind::Symbol(_) | TokenKind::Quoted(_) | TokenKind::End => {
                 self.at -= 1;
-                return Err(self.unexpected("a value"));
+                return Err(self.unexpected_token_error("a value"));
             }
         };
         let end = end.max(self.tokens[self.at - 1].end);
         build(form, start, end)
     }
 
-    /// Expressions with commas between them; one comma may follow the last.
-    fn list_until(&mut self, close: &'static str) -> Result<Vec<Syntax>, ExpressionError> {
+    /// Parses expressions separated by commas up to `close`; one comma may follow the last.
+    fn parse_list_until(&mut self, close: &'static str) -> Result<Vec<Syntax>, ExpressionError> {
         let mut items = Vec::new();
         loop {
-            if self.take(close) {
+            if self.take_symbol(close) {
                 return Ok(items);
             }
             items.push(self.parse_expression()?);
-            if !self.take(",") {
-                self.expect(close, &format!("`,` or `{close}`"))?;
+            if !self.take_symbol(",") {
+                self.expect_symbol(close, &format!("`,` or `{close}`"))?;
                 return Ok(items);
             }
         }
     }
 
+    /// Parses the entries of a map literal.
     fn parse_entries(&mut self) -> Result<Vec<(Syntax, Syntax)>, ExpressionError> {
         let mut entries = Vec::new();
         loop {
-            if self.take("}") {
+            if self.take_symbol("}") {
                 return Ok(entries);
             }
             let key = self.parse_expression()?;
-            self.expect(":", "`:` and a value")?;
+            self.expect_symbol(":", "`:` and a value")?;
             entries.push((key, self.parse_expression()?));
-            if !self.take(",") {
-                self.expect("}", "`,` or `}`")?;
+            if !self.take_symbol(",") {
+                self.expect_symbol("}", "`,` or `}`")?;
                 return Ok(entries);
             }
         }
@@ -202,17 +208,18 @@ impl<'s> Parser<'s> {
         &self.tokens[self.at]
     }
 
-    fn take(&mut self, symbol: &str) -> bool {
+    fn take_symbol(&mut self, symbol: &str) -> bool {
         let found = matches!(self.peek().word, TokenKind::Symbol(next) if next == symbol);
         self.at += usize::from(found);
         found
     }
 
-    fn expect(&mut self, symbol: &str, what: &str) -> Result<(), ExpressionError> {
-        if self.take(symbol) { Ok(()) } else { Err(self.unexpected(what)) }
+    fn expect_symbol(&mut self, symbol: &str, what: &str) -> Result<(), ExpressionError> {
+        if self.take_symbol(symbol) { Ok(()) } else { Err(self.unexpected_token_error(what)) }
     }
 
-    fn unexpected(&self, wanted: &str) -> ExpressionError {
+    /// Builds the error of a token where `wanted` should be.
+    fn unexpected_token_error(&self, wanted: &str) -> ExpressionError {
         let token = self.peek();
         let found = match &token.word {
             TokenKind::End => {
@@ -223,7 +230,7 @@ impl<'s> Parser<'s> {
             }
             TokenKind::Text(_) => "a string".to_owned(),
             TokenKind::Name(name) => {
-                return self.slip(name, format!("expected {wanted}, but there is `{name}`"));
+                return self.error_with_word_hint(name, format!("expected {wanted}, but there is `{name}`"));
             }
             TokenKind::Quoted(name) => format!("`{name}` in backticks"),
             TokenKind::Integer(n) => format!("`{n}`"),
@@ -233,15 +240,18 @@ impl<'s> Parser<'s> {
         ExpressionError::new(token.start, format!("expected {wanted}, but there is {found}"))
     }
 
-    fn left_over(&self) -> ExpressionError {
+    /// Builds the error of a token after the end of the expression.
+    fn left_over_error(&self) -> ExpressionError {
         let token = self.peek();
         let last = self.tokens[..self.at].last();
         let complete = "the expression is already complete before this";
         match &token.word {
             _ if last.is_some_and(|last| last.word == TokenKind::Name("not")) => {
-                self.slip("not", complete.to_owned())
+                self.error_with_word_hint("not", complete.to_owned())
             }
-            TokenKind::Name(name) => self.slip(name, format!("`{name}` cannot follow a complete expression")),
+            TokenKind::Name(name) => {
+                self.error_with_word_hint(name, format!("`{name}` cannot follow a complete expression"))
+            }
             TokenKind::Symbol(symbol @ (")" | "]" | "}")) => {
                 ExpressionError::new(token.start, format!("this `{symbol}` closes nothing"))
             }
@@ -254,12 +264,12 @@ impl<'s> Parser<'s> {
         }
     }
 
-    fn reserved(&self, name: &str) -> ExpressionError {
-        self.slip(name, format!("`{name}` is a reserved word"))
+    fn reserved_word_error(&self, name: &str) -> ExpressionError {
+        self.error_with_word_hint(name, format!("`{name}` is a reserved word"))
     }
 
-    /// Words of other languages that people reach for.
-    fn slip(&self, name: &str, message: String) -> ExpressionError {
+    /// Builds an error with a hint if the word belongs to another language (`and`, `not`, `if`).
+    fn error_with_word_hint(&self, name: &str, message: String) -> ExpressionError {
         let error = ExpressionError::new(self.peek().start, message);
         match name {
             "and" => error.hint("write `&&`"),
@@ -278,7 +288,7 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// Not to be used as names, as in CEL; as fields they are.
+/// Reserved words of CEL: allowed as fields, not as names.
 const RESERVED: [&str; 18] = [
     "as",
     "break",
@@ -300,8 +310,8 @@ const RESERVED: [&str; 18] = [
     "while",
 ];
 
-/// `a && b && c` becomes one node, so that long conditions are not deep.
-fn join(joint: BinaryJoint, left: Syntax, right: Syntax) -> Result<Syntax, ExpressionError> {
+/// Joins two operands. `a && b && c` becomes one node, so that long conditions are not deep.
+fn join_operands(joint: BinaryJoint, left: Syntax, right: Syntax) -> Result<Syntax, ExpressionError> {
     let (start, end) = (left.start, right.end);
     let form = match joint {
         BinaryJoint::And => Form::All(match left.form {
@@ -332,6 +342,7 @@ enum BinaryJoint {
 }
 
 impl BinaryJoint {
+    /// Returns the operator of a token, and how tightly it binds.
     fn of(word: &TokenKind<'_>) -> Option<(BinaryJoint, u8)> {
         let (TokenKind::Symbol(text) | TokenKind::Name(text)) = word else { return None };
         Some(match *text {

@@ -1,4 +1,4 @@
-//! Patterns of `matches`: compiled when the flow is loaded, without backtracking, and paid for by their size.
+//! Patterns of `matches`: compiled when the flow is loaded, without backtracking, and priced by their size.
 
 use regex::{Regex, RegexBuilder};
 
@@ -14,10 +14,11 @@ pub(super) struct Pattern {
     price: usize,
 }
 
-/// The sizes that are tried: the first one that a pattern fits sets its price.
+/// The size limits that are tried: the first one that a pattern fits determines its price.
 const SIZES: [usize; 4] = [1 << 12, 1 << 14, 1 << 16, 1 << 18];
 
 impl Pattern {
+    /// Compiles the pattern of a `matches` call, which must be a literal.
     pub(super) fn compile(written: &Syntax) -> Result<Pattern, ExpressionError> {
         let at = written.start;
         let Form::Text(text) = &written.form else {
@@ -33,13 +34,13 @@ impl Pattern {
             match builder.size_limit(size).dfa_size_limit(SIZES[3]).nest_limit(50).build() {
                 Ok(regex) => return Ok(Pattern { regex, price: size / SIZES[0] }),
                 Err(regex::Error::CompiledTooBig(_)) => {}
-                Err(other) => return Err(no_pattern(at, &other)),
+                Err(other) => return Err(bad_pattern_error(at, &other)),
             }
         }
         Err(ExpressionError::new(at, "this pattern is too large").hint("remove repetitions such as `{1000}`"))
     }
 
-    /// `text.matches('pattern')`
+    /// Evaluates `text.matches('pattern')`.
     pub(super) fn matches<'a>(&self, of: &Val<'a>, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
         let Val::Text(text) = of else {
             return EvaluationError::wrong(format!("`matches` works on a string, not on {}", of.described()));
@@ -49,15 +50,15 @@ impl Pattern {
     }
 }
 
-fn no_pattern(at: usize, error: &regex::Error) -> ExpressionError {
+/// Builds the error of an invalid pattern.
+fn bad_pattern_error(at: usize, error: &regex::Error) -> ExpressionError {
     let text = error.to_string();
     let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
     ExpressionError::new(at, format!("this is not a pattern: {reason}"))
         .hint("patterns use the RE2 syntax: no look-around, no back-references")
 }
 
-/// As in RE2, `\d`, `\w`, `\s` and `\b` know ASCII only. They would know all of Unicode here, and be hundreds of times as
-/// large.
+/// Rewrites `\d`, `\w`, `\s` and `\b` to ASCII, as in RE2: their Unicode forms are hundreds of times as large.
 fn with_ascii_classes(pattern: &str) -> String {
     let mut out = String::with_capacity(pattern.len());
     let mut classes = 0_usize;
@@ -65,10 +66,10 @@ fn with_ascii_classes(pattern: &str) -> String {
     while let Some(c) = rest.next() {
         let escaped = if c == '\\' { rest.next() } else { None };
         match (c, escaped) {
-            ('\\', Some(kind @ ('d' | 'w' | 's'))) if classes > 0 => out.push_str(ascii(kind)),
-            ('\\', Some(kind @ ('d' | 'w' | 's'))) => out.extend(["[", ascii(kind), "]"]),
+            ('\\', Some(kind @ ('d' | 'w' | 's'))) if classes > 0 => out.push_str(ascii_class(kind)),
+            ('\\', Some(kind @ ('d' | 'w' | 's'))) => out.extend(["[", ascii_class(kind), "]"]),
             ('\\', Some(kind @ ('D' | 'W' | 'S'))) => {
-                out.extend(["[^", ascii(kind.to_ascii_lowercase()), "]"]);
+                out.extend(["[^", ascii_class(kind.to_ascii_lowercase()), "]"]);
             }
             ('\\', Some('b')) if classes == 0 => out.push_str("(?-u:\\b)"),
             ('[', _) => {
@@ -95,7 +96,7 @@ fn with_ascii_classes(pattern: &str) -> String {
     out
 }
 
-fn ascii(kind: char) -> &'static str {
+fn ascii_class(kind: char) -> &'static str {
     match kind {
         'd' => "0-9",
         'w' => "0-9A-Za-z_",

@@ -113,11 +113,11 @@ pub(super) enum LoopKind {
 }
 
 impl Program {
-    /// The value in this scope, or a sentence that begins with the expression.
+    /// Evaluates the program in this scope. An error begins with the expression.
     pub(crate) fn run(&self, scope: &Scope, meter: &Meter) -> Result<Value, String> {
         meter.next_expression();
         let mut machine = Evaluator::new(scope, meter, &self.source);
-        let result = machine.value(&self.root).and_then(|value| convert::to_json(&value, meter));
+        let result = machine.evaluate(&self.root).and_then(|value| convert::to_json(&value, meter));
         result.map_err(|fault| format!("{}: {}", one_line(&self.source), fault.into_sentence()))
     }
 }

@@ -1,25 +1,26 @@
-//! Names: every variable, step and function is found when an expression is compiled, or refused with a suggestion.
+//! The resolver: finds every variable, step and function when an expression is compiled, or refuses it with a
+//! suggestion.
 
 use jiff::{SignedDuration, Timestamp};
 use unstuck_core::model::expression::Reads;
 
-use super::function::{Function, LOOPS, Signature, signature, wrong_count};
+use super::function::{Function, LOOPS, Signature, find_signature, wrong_count_error};
 use super::pattern::Pattern;
 use super::program::{Constant, Loop, LoopKind, Node, Part, Program, Variable};
-use super::sentence::{listed, meant};
+use super::sentence::{find_similar_name, list_names};
 use super::syntax::{Form, NameAt, Syntax};
 use super::value::Kind;
 use super::{ExpressionError, Names, RUN_FIELDS, time_functions};
 use crate::zone;
 
-/// Turns a syntax tree into a program, and says what it reads.
+/// Resolves a syntax tree into a program, and collects what it reads.
 pub(super) fn resolve(
     source: &str,
     syntax: &Syntax,
     names: &Names<'_>,
 ) -> Result<(Reads, Program), ExpressionError> {
     let mut resolver = Resolver { source, names, reads: Reads::default(), locals: Vec::new() };
-    let root = resolver.node(syntax)?;
+    let root = resolver.resolve_node(syntax)?;
     Ok((resolver.reads, Program { root, source: source.into() }))
 }
 
@@ -32,63 +33,78 @@ struct Resolver<'n> {
 }
 
 impl Resolver<'_> {
-    fn node(&mut self, syntax: &Syntax) -> Result<Node, ExpressionError> {
-        let part = self.part(syntax)?;
+    fn resolve_node(&mut self, syntax: &Syntax) -> Result<Node, ExpressionError> {
+        let part = self.resolve_part(syntax)?;
         Ok(Node { part, start: syntax.start, end: syntax.end })
     }
 
-    /// Every arm is one call: this is what recurses, and its frame should be small.
-    fn part(&mut self, syntax: &Syntax) -> Result<Part, ExpressionError> {
+    /// Resolves the form of a node. Every arm is one call, because this function recurses and its frame should be
+    /// small.
+    fn resolve_part(&mut self, syntax: &Syntax) -> Result<Part, ExpressionError> {
         match &syntax.form {
             Form::Null => Ok(Part::Constant(Constant::Null)),
             Form::Bool(value) => Ok(Part::Constant(Constant::Bool(*value))),
             Form::Integer(n) => Ok(Part::Constant(Constant::Integer(*n))),
             Form::Double(n) => Ok(Part::Constant(Constant::Double(*n))),
             Form::Text(text) => Ok(Part::Constant(Constant::Text(text.as_str().into()))),
-            Form::Name(name) => self.variable(name, syntax.start),
-            Form::List(items) => self.nodes(items).map(Part::List),
-            Form::Map(entries) => self.entries(entries),
-            Form::Field { of, name, optional } => self.field(of, name, *optional),
-            Form::Item { of, at, optional } => self.item(of, at, *optional),
-            Form::Call { target, name, arguments } => self.call(target.as_deref(), name, arguments),
-            Form::Not(operand) => self.boxed(operand).map(Part::Not),
-            Form::Negate(operand) => self.boxed(operand).map(Part::Negate),
-            Form::All(terms) => self.nodes(terms).map(Part::All),
-            Form::Any(terms) => self.nodes(terms).map(Part::Any),
+            Form::Name(name) => self.resolve_variable(name, syntax.start),
+            Form::List(items) => self.resolve_nodes(items).map(Part::List),
+            Form::Map(entries) => self.resolve_entries(entries),
+            Form::Field { of, name, optional } => self.resolve_field(of, name, *optional),
+            Form::Item { of, at, optional } => self.resolve_item(of, at, *optional),
+            Form::Call { target, name, arguments } => self.resolve_call(target.as_deref(), name, arguments),
+            Form::Not(operand) => self.resolve_boxed(operand).map(Part::Not),
+            Form::Negate(operand) => self.resolve_boxed(operand).map(Part::Negate),
+            Form::All(terms) => self.resolve_nodes(terms).map(Part::All),
+            Form::Any(terms) => self.resolve_nodes(terms).map(Part::Any),
             Form::Binary { operator, sides } => {
-                self.pair(&sides.0, &sides.1).map(|sides| Part::Binary { operator: *operator, sides })
+                self.resolve_pair(&sides.0, &sides.1).map(|sides| Part::Binary { operator: *operator, sides })
             }
-            Form::Choice(parts) => self.choice(&parts.0, &parts.1, &parts.2),
+            Form::Choice(parts) => self.resolve_choice(&parts.0, &parts.1, &parts.2),
         }
     }
 
-    fn nodes(&mut self, list: &[Syntax]) -> Result<Vec<Node>, ExpressionError> {
-        list.iter().map(|syntax| self.node(syntax)).collect()
+    fn resolve_nodes(&mut self, list: &[Syntax]) -> Result<Vec<Node>, ExpressionError> {
+        list.iter().map(|syntax| self.resolve_node(syntax)).collect()
     }
 
-    fn boxed(&mut self, syntax: &Syntax) -> Result<Box<Node>, ExpressionError> {
-        self.node(syntax).map(Box::new)
+    fn resolve_boxed(&mut self, syntax: &Syntax) -> Result<Box<Node>, ExpressionError> {
+        self.resolve_node(syntax).map(Box::new)
     }
 
-    fn pair(&mut self, left: &Syntax, right: &Syntax) -> Result<Box<(Node, Node)>, ExpressionError> {
-        Ok(Box::new((self.node(left)?, self.node(right)?)))
+    fn resolve_pair(&mut self, left: &Syntax, right: &Syntax) -> Result<Box<(Node, Node)>, ExpressionError> {
+        Ok(Box::new((self.resolve_node(left)?, self.resolve_node(right)?)))
     }
 
-    fn choice(&mut self, condition: &Syntax, one: &Syntax, other: &Syntax) -> Result<Part, ExpressionError> {
-        Ok(Part::Choice(Box::new((self.node(condition)?, self.node(one)?, self.node(other)?))))
+    /// Resolves `condition ? one : other`.
+    fn resolve_choice(
+        &mut self,
+        condition: &Syntax,
+        one: &Syntax,
+        other: &Syntax,
+    ) -> Result<Part, ExpressionError> {
+        Ok(Part::Choice(Box::new((
+            self.resolve_node(condition)?,
+            self.resolve_node(one)?,
+            self.resolve_node(other)?,
+        ))))
     }
 
-    fn entries(&mut self, entries: &[(Syntax, Syntax)]) -> Result<Part, ExpressionError> {
-        let entries = entries.iter().map(|(key, value)| Ok((self.node(key)?, self.node(value)?)));
+    /// Resolves a map literal.
+    fn resolve_entries(&mut self, entries: &[(Syntax, Syntax)]) -> Result<Part, ExpressionError> {
+        let entries =
+            entries.iter().map(|(key, value)| Ok((self.resolve_node(key)?, self.resolve_node(value)?)));
         Ok(Part::Map(entries.collect::<Result<_, ExpressionError>>()?))
     }
 
-    fn item(&mut self, of: &Syntax, at: &Syntax, optional: bool) -> Result<Part, ExpressionError> {
+    /// Resolves `of[at]`.
+    fn resolve_item(&mut self, of: &Syntax, at: &Syntax, optional: bool) -> Result<Part, ExpressionError> {
         self.refuse_bare_step(of, Some(at))?;
-        Ok(Part::Item { of: self.boxed(of)?, at: self.boxed(at)?, optional })
+        Ok(Part::Item { of: self.resolve_boxed(of)?, at: self.resolve_boxed(at)?, optional })
     }
 
-    fn variable(&mut self, name: &str, at: usize) -> Result<Part, ExpressionError> {
+    /// Resolves a name: a loop variable, a root such as `input`, or a type.
+    fn resolve_variable(&mut self, name: &str, at: usize) -> Result<Part, ExpressionError> {
         if let Some(place) = self.locals.iter().rposition(|local| local == name) {
             return Ok(Part::Local(place));
         }
@@ -113,58 +129,60 @@ impl Resolver<'_> {
             }
             "steps" => {
                 return Err(ExpressionError::new(at, "`steps` alone is not a value")
-                    .hint(format!("name the step, as in `{}`", self.example_step())));
+                    .hint(format!("name the step, as in `{}`", self.example_output())));
             }
             _ => match Kind::named(name) {
                 Some(kind) => return Ok(Part::Constant(Constant::Type(kind))),
-                None => return Err(self.unknown_variable(name, at)),
+                None => return Err(self.unknown_variable_error(name, at)),
             },
         }))
     }
 
-    fn unknown_variable(&self, name: &str, at: usize) -> ExpressionError {
+    /// Builds the error of an unknown name, with what was probably meant.
+    fn unknown_variable_error(&self, name: &str, at: usize) -> ExpressionError {
         let error = ExpressionError::new(at, format!("`{name}` does not exist here"));
-        if let Some(written) = self.hyphenated(at) {
+        if let Some(written) = self.find_hyphenated_name(at) {
             return error
                 .hint(format!("`-` subtracts; a field with a `-` in its name is written `['{written}']`"));
         }
         if self.names.step_ids.contains(&name) {
-            return error.hint(format!("the output of that step is `{}`", output_of(name)));
+            return error.hint(format!("the output of that step is `{}`", output_expression(name)));
         }
         let mut known = vec!["input", "steps", "run", "now"];
         if self.names.item {
             known.extend(["item", "index"]);
         }
         known.extend(self.locals.iter().map(String::as_str));
-        match meant(name, known.iter().copied()) {
+        match find_similar_name(name, known.iter().copied()) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),
             None => error.hint(format!(
                 "there are {}; a string needs quotes: `'{name}'`",
-                listed(known.iter().copied())
+                list_names(known.iter().copied())
             )),
         }
     }
 
-    fn field(&mut self, of: &Syntax, name: &NameAt, optional: bool) -> Result<Part, ExpressionError> {
-        if let Some(id) = self.step_id(of) {
-            return self.output(&id, name);
+    /// Resolves `of.name`, in particular `steps.<id>.output` and the fields of `run`.
+    fn resolve_field(&mut self, of: &Syntax, name: &NameAt, optional: bool) -> Result<Part, ExpressionError> {
+        if let Some(id) = self.find_step_id(of) {
+            return self.resolve_output(&id, name);
         }
-        self.refuse_bare_step(of, None).map_err(|_| self.unfinished_step(name))?;
+        self.refuse_bare_step(of, None).map_err(|_| self.unfinished_step_error(name))?;
         if matches!(&of.form, Form::Name(variable) if variable == "run")
             && !self.is_local("run")
             && !RUN_FIELDS.contains(&&*name.name)
         {
             let error = ExpressionError::new(name.at, format!("`run` has no `{}`", name.name));
-            return Err(match meant(&name.name, RUN_FIELDS) {
+            return Err(match find_similar_name(&name.name, RUN_FIELDS) {
                 Some(near) => error.hint(format!("did you mean `run.{near}`?")),
-                None => error.hint(format!("it has {}", listed(RUN_FIELDS.into_iter()))),
+                None => error.hint(format!("it has {}", list_names(RUN_FIELDS.into_iter()))),
             });
         }
-        Ok(Part::Field { of: self.boxed(of)?, name: name.name.as_str().into(), optional })
+        Ok(Part::Field { of: self.resolve_boxed(of)?, name: name.name.as_str().into(), optional })
     }
 
-    /// The id in `steps.<id>` or `steps['<id>']`.
-    fn step_id(&self, syntax: &Syntax) -> Option<NameAt> {
+    /// Returns the id in `steps.<id>` or `steps['<id>']`.
+    fn find_step_id(&self, syntax: &Syntax) -> Option<NameAt> {
         match &syntax.form {
             Form::Field { of, name, .. } if self.is_steps(of) => Some(name.clone()),
             Form::Item { of, at, .. } if self.is_steps(of) => match &at.form {
@@ -175,15 +193,16 @@ impl Resolver<'_> {
         }
     }
 
-    fn output(&mut self, id: &NameAt, field: &NameAt) -> Result<Part, ExpressionError> {
-        let Some(place) = (self.names.steps)(&id.name) else { return Err(self.unknown_step(id)) };
+    /// Resolves the output of a step, and records that it is read.
+    fn resolve_output(&mut self, id: &NameAt, field: &NameAt) -> Result<Part, ExpressionError> {
+        let Some(place) = (self.names.steps)(&id.name) else { return Err(self.unknown_step_error(id)) };
         if field.name != "output" {
             let error = ExpressionError::new(
                 field.at,
                 format!("a step has only an `output` here, not `{}`", field.name),
             );
-            let output = output_of(&id.name);
-            return Err(match meant(&field.name, ["output"]) {
+            let output = output_expression(&id.name);
+            return Err(match find_similar_name(&field.name, ["output"]) {
                 Some(_) => error.hint(format!("did you mean `{output}`?")),
                 None => error.hint(format!("a field of its output is written `{output}.{}`", field.name)),
             });
@@ -192,53 +211,59 @@ impl Resolver<'_> {
         Ok(Part::Variable(Variable::Output(id.name.as_str().into())))
     }
 
-    fn unknown_step(&self, id: &NameAt) -> ExpressionError {
+    /// Builds the error of an unknown step, with what was probably meant.
+    fn unknown_step_error(&self, id: &NameAt) -> ExpressionError {
         let error = ExpressionError::new(id.at, format!("there is no step `{}`", id.name));
-        if let Some(written) = self.hyphenated(id.at) {
-            return error.hint(self.without_subtraction(written));
+        if let Some(written) = self.find_hyphenated_name(id.at) {
+            return error.hint(self.hint_about_subtraction(written));
         }
-        match meant(&id.name, self.names.step_ids.iter().copied()) {
-            Some(near) => error.hint(format!("did you mean `{}`?", output_of(near))),
+        match find_similar_name(&id.name, self.names.step_ids.iter().copied()) {
+            Some(near) => error.hint(format!("did you mean `{}`?", output_expression(near))),
             None if self.names.step_ids.is_empty() => error.hint("no step can be read here"),
-            None => error.hint(format!("the steps are {}", listed(self.names.step_ids.iter().copied()))),
+            None => error.hint(format!("the steps are {}", list_names(self.names.step_ids.iter().copied()))),
         }
     }
 
-    /// `steps.a` without `.output` after it; `steps[x]`, which no check could follow.
+    /// Refuses `steps.a` without `.output`, and `steps[x]` with a computed id, which cannot be checked.
     fn refuse_bare_step(&self, of: &Syntax, at: Option<&Syntax>) -> Result<(), ExpressionError> {
-        if let Some(id) = self.step_id(of) {
-            return Err(self.unfinished_step(&id));
+        if let Some(id) = self.find_step_id(of) {
+            return Err(self.unfinished_step_error(&id));
         }
         if !self.is_steps(of) {
             return Ok(());
         }
         Err(match at.map(|at| (&at.form, at.start)) {
-            Some((Form::Text(id), start)) => self.unfinished_step(&NameAt { name: id.clone(), at: start }),
+            Some((Form::Text(id), start)) => {
+                self.unfinished_step_error(&NameAt { name: id.clone(), at: start })
+            }
             Some((_, start)) => {
                 ExpressionError::new(start, "a step must be named by its id, so that the flow can be checked")
-                    .hint(format!("write it out, as in `{}`", self.example_step()))
+                    .hint(format!("write it out, as in `{}`", self.example_output()))
             }
             None => ExpressionError::new(of.start, "`steps` alone is not a value"),
         })
     }
 
-    fn unfinished_step(&self, id: &NameAt) -> ExpressionError {
+    /// Builds the error of a step that is used as a value.
+    fn unfinished_step_error(&self, id: &NameAt) -> ExpressionError {
         if (self.names.steps)(&id.name).is_none() {
-            return self.unknown_step(id);
+            return self.unknown_step_error(id);
         }
         let error = ExpressionError::new(id.at, format!("`{}` is a step, not a value", id.name));
-        error.hint(match self.hyphenated(id.at) {
-            Some(written) => self.without_subtraction(written),
-            None => format!("write `{}`", output_of(&id.name)),
+        error.hint(match self.find_hyphenated_name(id.at) {
+            Some(written) => self.hint_about_subtraction(written),
+            None => format!("write `{}`", output_expression(&id.name)),
         })
     }
 
-    fn without_subtraction(&self, written: &str) -> String {
-        let id = meant(written, self.names.step_ids.iter().copied()).unwrap_or(written);
-        format!("`-` subtracts; write `{}`", output_of(id))
+    /// Returns the hint for an id with a hyphen, which was parsed as a subtraction.
+    fn hint_about_subtraction(&self, written: &str) -> String {
+        let id = find_similar_name(written, self.names.step_ids.iter().copied()).unwrap_or(written);
+        format!("`-` subtracts; write `{}`", output_expression(id))
     }
 
-    fn call(
+    /// Resolves a call of a function, a loop or `has`.
+    fn resolve_call(
         &mut self,
         target: Option<&Syntax>,
         name: &NameAt,
@@ -246,42 +271,46 @@ impl Resolver<'_> {
     ) -> Result<Part, ExpressionError> {
         let Some(target) = target else {
             if name.name == "has" {
-                return self.has(name, arguments);
+                return self.resolve_has(name, arguments);
             }
-            let signature = signature(&name.name, name.at, false, arguments.len())?;
-            return self.alone(signature, arguments);
+            let signature = find_signature(&name.name, name.at, false, arguments.len())?;
+            return self.resolve_function(signature, arguments);
         };
         if matches!(&target.form, Form::Name(space) if space == "math" && !self.is_local("math")) {
             let full = format!("math.{}", name.name);
-            let signature = signature(&full, name.at, false, arguments.len())?;
-            return self.alone(signature, arguments);
+            let signature = find_signature(&full, name.at, false, arguments.len())?;
+            return self.resolve_function(signature, arguments);
         }
         if let Some((_, usage)) = LOOPS.iter().find(|(known, _)| *known == name.name) {
-            return self.go_through(target, name, arguments, usage);
+            return self.resolve_loop(target, name, arguments, usage);
         }
-        let signature = signature(&name.name, name.at, true, arguments.len())?;
-        self.method(signature, target, arguments)
+        let signature = find_signature(&name.name, name.at, true, arguments.len())?;
+        self.resolve_method(signature, target, arguments)
     }
 
-    /// A function that is called alone.
-    fn alone(&mut self, signature: &Signature, arguments: &[Syntax]) -> Result<Part, ExpressionError> {
+    /// Resolves a function that is called alone; literal durations and timestamps become constants.
+    fn resolve_function(
+        &mut self,
+        signature: &Signature,
+        arguments: &[Syntax],
+    ) -> Result<Part, ExpressionError> {
         match (signature.function, arguments) {
-            (Function::Duration, [Syntax { form: Form::Text(text), start, .. }]) => constant(
-                time_functions::duration(text),
+            (Function::Duration, [Syntax { form: Form::Text(text), start, .. }]) => fold_constant(
+                time_functions::parse_signed_duration(text),
                 *start,
                 Constant::Duration as fn(SignedDuration) -> Constant,
             ),
-            (Function::Timestamp, [Syntax { form: Form::Text(text), start, .. }]) => constant(
-                time_functions::timestamp(text),
+            (Function::Timestamp, [Syntax { form: Form::Text(text), start, .. }]) => fold_constant(
+                time_functions::parse_timestamp(text),
                 *start,
                 Constant::Timestamp as fn(Timestamp) -> Constant,
             ),
-            (function, _) => Ok(Part::Call { function, arguments: self.nodes(arguments)? }),
+            (function, _) => Ok(Part::Call { function, arguments: self.resolve_nodes(arguments)? }),
         }
     }
 
-    /// A function that is called on a value.
-    fn method(
+    /// Resolves a function that is called on a value.
+    fn resolve_method(
         &mut self,
         signature: &Signature,
         target: &Syntax,
@@ -289,39 +318,40 @@ impl Resolver<'_> {
     ) -> Result<Part, ExpressionError> {
         match (signature.function, arguments) {
             (Function::Matches, [written]) => {
-                Ok(Part::Matches { pattern: Pattern::compile(written)?, of: self.boxed(target)? })
+                Ok(Part::Matches { pattern: Pattern::compile(written)?, of: self.resolve_boxed(target)? })
             }
-            (Function::OrValue, [default]) => self.pair(target, default).map(Part::OrValue),
+            (Function::OrValue, [default]) => self.resolve_pair(target, default).map(Part::OrValue),
             (function, [Syntax { form: Form::Text(zone), start, .. }]) if function.is_part_of_time() => {
-                if let Err(unknown) = zone::find(zone) {
+                if let Err(unknown) = zone::find_zone(zone) {
                     return Err(ExpressionError::new(*start, unknown.message).hint(unknown.hint));
                 }
-                let arguments = vec![self.node(target)?, self.node(&arguments[0])?];
+                let arguments = vec![self.resolve_node(target)?, self.resolve_node(&arguments[0])?];
                 Ok(Part::Call { function, arguments })
             }
             (function, _) => {
-                let mut nodes = vec![self.node(target)?];
+                let mut nodes = vec![self.resolve_node(target)?];
                 for argument in arguments {
-                    nodes.push(self.node(argument)?);
+                    nodes.push(self.resolve_node(argument)?);
                 }
                 Ok(Part::Call { function, arguments: nodes })
             }
         }
     }
 
-    fn has(&mut self, name: &NameAt, arguments: &[Syntax]) -> Result<Part, ExpressionError> {
+    /// Resolves `has(x.y)`, which takes a field or an item.
+    fn resolve_has(&mut self, name: &NameAt, arguments: &[Syntax]) -> Result<Part, ExpressionError> {
         let usage = "has(input.name)";
         let [of] = arguments else {
-            return Err(wrong_count("has", name.at, "1 argument", arguments.len(), usage));
+            return Err(wrong_count_error("has", name.at, "1 argument", arguments.len(), usage));
         };
-        let node = self.boxed(of)?;
+        let node = self.resolve_boxed(of)?;
         match &node.part {
             Part::Field { .. } | Part::Item { .. } => Ok(Part::Has(node)),
             Part::Variable(Variable::Output(id)) => Err(ExpressionError::new(
                 of.start,
                 "a step always has an output; it is null if the step was skipped",
             )
-            .hint(format!("write `{} != null`", output_of(id)))),
+            .hint(format!("write `{} != null`", output_expression(id)))),
             _ => Err(ExpressionError::new(
                 of.start,
                 "`has` checks whether a field exists, and this is not a field",
@@ -330,7 +360,8 @@ impl Resolver<'_> {
         }
     }
 
-    fn go_through(
+    /// Resolves a loop; its variable is known only inside.
+    fn resolve_loop(
         &mut self,
         over: &Syntax,
         name: &NameAt,
@@ -349,7 +380,7 @@ impl Resolver<'_> {
             [variable, only, body] if kind == LoopKind::Map => (variable, Some(only), body),
             _ => {
                 let wanted = "a name and an expression";
-                return Err(wrong_count(&name.name, name.at, wanted, arguments.len(), usage));
+                return Err(wrong_count_error(&name.name, name.at, wanted, arguments.len(), usage));
             }
         };
         let Form::Name(variable_name) = &variable.form else {
@@ -358,10 +389,10 @@ impl Resolver<'_> {
                 ExpressionError::new(variable.start, message).hint(format!("write for example `{usage}`"))
             );
         };
-        let over = self.node(over)?;
+        let over = self.resolve_node(over)?;
         self.locals.push(variable_name.clone());
-        let only = only.map(|only| self.node(only)).transpose()?;
-        let body = self.node(body)?;
+        let only = only.map(|only| self.resolve_node(only)).transpose()?;
+        let body = self.resolve_node(body)?;
         self.locals.pop();
         Ok(Part::Loop(Box::new(Loop { kind, over, only, body })))
     }
@@ -374,12 +405,12 @@ impl Resolver<'_> {
         self.locals.iter().any(|local| local == name)
     }
 
-    fn example_step(&self) -> String {
-        output_of(self.names.step_ids.first().copied().unwrap_or("fetch"))
+    fn example_output(&self) -> String {
+        output_expression(self.names.step_ids.first().copied().unwrap_or("fetch"))
     }
 
-    /// The name with hyphens that the word at this place is a part of: `fetch-data` was read as a subtraction.
-    fn hyphenated(&self, at: usize) -> Option<&str> {
+    /// Returns the hyphenated name that the word at this offset is a part of: `fetch-data` was parsed as a subtraction.
+    fn find_hyphenated_name(&self, at: usize) -> Option<&str> {
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         let before = self.source.get(..at)?;
         let start = before
@@ -393,15 +424,15 @@ impl Resolver<'_> {
     }
 }
 
-/// How the output of a step is written.
-fn output_of(id: &str) -> String {
+/// Formats the expression for the output of a step.
+fn output_expression(id: &str) -> String {
     let is_name = id.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if is_name { format!("steps.{id}.output") } else { format!("steps['{id}'].output") }
 }
 
-/// A literal duration or timestamp is read when the flow is loaded.
-fn constant<T>(
+/// Turns a literal duration or timestamp into a constant, or an error when the flow is loaded.
+fn fold_constant<T>(
     value: Result<T, String>,
     at: usize,
     make: fn(T) -> Constant,

@@ -1,21 +1,21 @@
-//! Pieces of sentences: the names there are, the name that was meant, a text cut short.
+//! Parts of messages: lists of names, the name that was meant, shortened texts.
 
 use crate::suggest;
 
-/// The first few of `names`, each in backticks.
-pub(super) fn listed<'k>(names: impl ExactSizeIterator<Item = &'k str>) -> String {
+/// Lists the first few names in backticks, and how many more there are.
+pub(super) fn list_names<'k>(names: impl ExactSizeIterator<Item = &'k str>) -> String {
     let more = names.len().saturating_sub(SHOWN);
     let shown: Vec<String> = names.take(SHOWN).map(|name| format!("`{}`", shortened(name, 40))).collect();
     let shown = shown.join(", ");
     if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
 
-/// The one of `names` that `word` is probably a slip of; a single letter is near to every other one.
-pub(super) fn meant<'k>(word: &str, names: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+/// Finds the name that `word` was probably meant to be. Single letters are too near to each other to guess.
+pub(super) fn find_similar_name<'k>(word: &str, names: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     if word.chars().count() > 1 { suggest::nearest(word, names) } else { None }
 }
 
-/// The beginning of `text`, at most `length` characters of it.
+/// Cuts a text to `length` characters.
 pub(super) fn shortened(text: &str, length: usize) -> String {
     match text.char_indices().nth(length) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -23,7 +23,7 @@ pub(super) fn shortened(text: &str, length: usize) -> String {
     }
 }
 
-/// A piece of source.
+/// Puts a piece of source on one line and shortens it.
 pub(super) fn one_line(source: &str) -> String {
     let words: Vec<&str> = source.split_whitespace().collect();
     shortened(&words.join(" "), 80)
@@ -38,13 +38,13 @@ mod tests {
     #[test]
     fn a_long_list_of_names_is_cut() {
         let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
-        assert_eq!(listed(names[..2].iter().copied()), "`a`, `b`");
-        assert_eq!(listed(names.iter().copied()), "`a`, `b`, `c`, `d`, `e`, `f`, `g`, `h` and 2 more");
+        assert_eq!(list_names(names[..2].iter().copied()), "`a`, `b`");
+        assert_eq!(list_names(names.iter().copied()), "`a`, `b`, `c`, `d`, `e`, `f`, `g`, `h` and 2 more");
     }
 
     #[test]
     fn a_slip_is_more_than_one_letter() {
-        assert_eq!(meant("inptu", ["input", "run"]), Some("input"));
-        assert_eq!(meant("y", ["x"]), None);
+        assert_eq!(find_similar_name("inptu", ["input", "run"]), Some("input"));
+        assert_eq!(find_similar_name("y", ["x"]), None);
     }
 }

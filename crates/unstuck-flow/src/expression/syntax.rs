@@ -1,4 +1,4 @@
-//! An expression as it is written: a tree of limited depth with the place of every part, its names not resolved.
+//! The syntax tree of an expression: of limited depth, with positions, names not resolved.
 
 use super::{ExpressionError, MAX_DEPTH, MAX_NESTING};
 
@@ -96,7 +96,7 @@ impl Operator {
     }
 }
 
-/// Puts a part together, unless that makes the tree too deep: who walks it later needs no limit of their own.
+/// Builds a node, or fails if the tree becomes too deep: walking it later needs no depth limit.
 pub(super) fn build(form: Form, start: usize, end: usize) -> Result<Syntax, ExpressionError> {
     let deepest = |parts: &[Syntax]| parts.iter().map(|part| part.depth).max().unwrap_or(0);
     let below = match &form {
@@ -114,10 +114,14 @@ pub(super) fn build(form: Form, start: usize, end: usize) -> Result<Syntax, Expr
         Form::Binary { sides, .. } => sides.0.depth.max(sides.1.depth),
         Form::Choice(parts) => parts.0.depth.max(parts.1.depth).max(parts.2.depth),
     };
-    if below >= MAX_DEPTH { Err(too_deep(start)) } else { Ok(Syntax { form, start, end, depth: below + 1 }) }
+    if below >= MAX_DEPTH {
+        Err(too_deep_error(start))
+    } else {
+        Ok(Syntax { form, start, end, depth: below + 1 })
+    }
 }
 
-pub(super) fn too_deep(at: usize) -> ExpressionError {
+pub(super) fn too_deep_error(at: usize) -> ExpressionError {
     ExpressionError::new(
         at,
         format!("this expression is nested deeper than {MAX_NESTING} brackets, or has more than {MAX_DEPTH} operators in a row"),

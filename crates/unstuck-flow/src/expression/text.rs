@@ -1,4 +1,4 @@
-//! What strings can do. Places and lengths count characters, not bytes; results are paid for before they are made.
+//! Functions of strings. Positions and lengths count characters, not bytes; results are paid for before they are made.
 
 use std::rc::Rc;
 
@@ -7,15 +7,15 @@ use super::function::Function;
 use super::meter::{EvaluationError, Meter};
 use super::value::{Text, Val};
 
-/// `a + b`
+/// Evaluates `a + b` for strings.
 pub(super) fn concat<'a>(a: &str, b: &str, meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     meter.spend_on_reading(a.len() + b.len())?;
     meter.spend_bytes(a.len() + b.len())?;
     Ok(Val::text([a, b].concat()))
 }
 
-/// A function on a string, which is the first argument.
-pub(super) fn call<'a>(
+/// Calls a function on a string, which is the first argument.
+pub(super) fn call_text_function<'a>(
     function: Function,
     arguments: &[Val<'a>],
     meter: &Meter,
@@ -26,18 +26,18 @@ pub(super) fn call<'a>(
         Function::Contains => Val::Bool(of.contains(text_at(function, arguments, 1)?)),
         Function::StartsWith => Val::Bool(of.starts_with(text_at(function, arguments, 1)?)),
         Function::EndsWith => Val::Bool(of.ends_with(text_at(function, arguments, 1)?)),
-        Function::LowerAscii => made(of.len(), meter, || of.to_ascii_lowercase())?,
-        Function::UpperAscii => made(of.len(), meter, || of.to_ascii_uppercase())?,
-        Function::Trim => made(of.len(), meter, || of.trim().to_owned())?,
-        Function::IndexOf => place(of, of.find(text_at(function, arguments, 1)?)),
-        Function::LastIndexOf => place(of, of.rfind(text_at(function, arguments, 1)?)),
+        Function::LowerAscii => make_metered(of.len(), meter, || of.to_ascii_lowercase())?,
+        Function::UpperAscii => make_metered(of.len(), meter, || of.to_ascii_uppercase())?,
+        Function::Trim => make_metered(of.len(), meter, || of.trim().to_owned())?,
+        Function::IndexOf => character_index(of, of.find(text_at(function, arguments, 1)?)),
+        Function::LastIndexOf => character_index(of, of.rfind(text_at(function, arguments, 1)?)),
         Function::Substring => substring(of, arguments, meter)?,
         Function::Replace => replace(of, arguments, meter)?,
         _ => split(of, arguments, meter)?,
     })
 }
 
-/// An argument that must be a string.
+/// Returns an argument that must be a string.
 pub(super) fn text_at<'v>(
     function: Function,
     arguments: &'v [Val<'_>],
@@ -57,7 +57,7 @@ pub(super) fn text_at<'v>(
     }
 }
 
-/// An argument that must be an integer.
+/// Returns an argument that must be an integer, if it is given.
 pub(super) fn integer_at(
     function: Function,
     arguments: &[Val<'_>],
@@ -75,7 +75,8 @@ pub(super) fn integer_at(
     }
 }
 
-fn made<'a, T: Into<Rc<str>>>(
+/// Pays for a string of this size, then makes it.
+fn make_metered<'a, T: Into<Rc<str>>>(
     bytes: usize,
     meter: &Meter,
     make: impl FnOnce() -> T,
@@ -84,11 +85,12 @@ fn made<'a, T: Into<Rc<str>>>(
     Ok(Val::text(make()))
 }
 
-/// The place of a byte counted in characters, -1 for none.
-fn place<'a>(of: &str, byte: Option<usize>) -> Val<'a> {
+/// Converts a byte offset to a character index; -1 for none.
+fn character_index<'a>(of: &str, byte: Option<usize>) -> Val<'a> {
     byte.map_or(Val::Integer(-1), |byte| Val::count(of[..byte].chars().count()))
 }
 
+/// Evaluates `substring`, in characters.
 fn substring<'a>(of: &str, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let length = of.chars().count();
     let start = integer_at(Function::Substring, arguments, 1)?.unwrap_or(0);
@@ -107,37 +109,41 @@ fn substring<'a>(of: &str, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'
     }
 }
 
+/// Evaluates `replace`, at most as often as the limit says.
 fn replace<'a>(of: &str, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let old = text_at(Function::Replace, arguments, 1)?;
     let new = text_at(Function::Replace, arguments, 2)?;
     let limit = limit_at(Function::Replace, arguments, 3)?;
     let times = of.matches(old).take(limit).count();
     meter.spend(times)?;
-    made(of.len().saturating_add(times.saturating_mul(new.len())), meter, || of.replacen(old, new, limit))
+    make_metered(of.len().saturating_add(times.saturating_mul(new.len())), meter, || {
+        of.replacen(old, new, limit)
+    })
 }
 
+/// Evaluates `split`; an empty separator splits into characters.
 fn split<'a>(of: &str, arguments: &[Val<'a>], meter: &Meter) -> Result<Val<'a>, EvaluationError> {
     let separator = text_at(Function::Split, arguments, 1)?;
     let limit = limit_at(Function::Split, arguments, 2)?;
     let count = if separator.is_empty() { of.chars().count() } else { of.matches(separator).count() + 1 };
     let count = count.min(limit);
-    super::list::pay(count, meter)?;
+    super::list::spend_on_list(count, meter)?;
     meter.spend_bytes(of.len() + count * 16)?;
     let part = |text: &str| Val::Text(Text::Made(text.into()));
     if separator.is_empty() {
-        return Ok(Val::list(characters(of, limit).map(part).collect()));
+        return Ok(Val::list(split_characters(of, limit).map(part).collect()));
     }
     Ok(Val::list(of.splitn(limit, separator).map(part).collect()))
 }
 
-/// Each character alone, and the rest in the last part where there is a limit.
-fn characters(of: &str, limit: usize) -> impl Iterator<Item = &str> {
+/// Splits into characters, with the rest in the last part if there is a limit.
+fn split_characters(of: &str, limit: usize) -> impl Iterator<Item = &str> {
     let rest = of.char_indices().nth(limit.saturating_sub(1)).map_or(of.len(), |(at, _)| at);
     let (alone, rest) = if limit == 0 { ("", "") } else { of.split_at(rest) };
     alone.split_inclusive(|_: char| true).chain(Some(rest).filter(|rest| !rest.is_empty()))
 }
 
-/// A number of times; a negative one is no limit.
+/// Returns an argument that is a number of times; a negative one means no limit.
 fn limit_at(function: Function, arguments: &[Val<'_>], at: usize) -> Result<usize, EvaluationError> {
     Ok(integer_at(function, arguments, at)?
         .map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX)))

@@ -1,19 +1,19 @@
-//! Durations and timestamps in expressions. No clock is read: `now` is bound from outside, and the rules of time zones are
+//! Durations and timestamps in expressions. No clock is read: `now` is bound from outside, and time zone rules are
 //! compiled in.
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Zoned};
 use unstuck_core::duration::{parse_duration, parse_instant};
 
-use super::arithmetic::no_operator;
+use super::arithmetic::unsupported_operands_error;
 use super::function::Function;
 use super::meter::{EvaluationError, Meter};
 use super::syntax::Operator;
 use super::value::Val;
 use crate::zone;
 
-/// Reads what `duration('...')` is given: the same texts as everywhere in a flow file, and a sign.
-pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
+/// Parses the argument of `duration('...')`: as everywhere in a flow file, with an optional sign.
+pub(super) fn parse_signed_duration(text: &str) -> Result<SignedDuration, String> {
     let (negative, span) = match text.trim().strip_prefix('-') {
         Some(span) => (true, span),
         None => (false, text),
@@ -22,13 +22,13 @@ pub(super) fn duration(text: &str) -> Result<SignedDuration, String> {
     Ok(SignedDuration::from_millis(if negative { -millis } else { millis }))
 }
 
-/// Reads what `timestamp('...')` is given.
-pub(super) fn timestamp(text: &str) -> Result<Timestamp, String> {
+/// Parses the argument of `timestamp('...')`.
+pub(super) fn parse_timestamp(text: &str) -> Result<Timestamp, String> {
     let instant = parse_instant(text)?;
     Ok(text.trim().parse().unwrap_or_else(|_| instant.timestamp()))
 }
 
-/// `3600s`, `1.5s`: what both CEL and a flow file read.
+/// Formats a duration as `3600s` or `1.5s`, which both CEL and flow files parse.
 pub(super) fn duration_text(span: SignedDuration) -> String {
     let (seconds, nanos) = (span.as_secs().unsigned_abs(), span.subsec_nanos().unsigned_abs());
     let sign = if span.is_negative() { "-" } else { "" };
@@ -39,8 +39,12 @@ pub(super) fn duration_text(span: SignedDuration) -> String {
     }
 }
 
-/// `+` and `-` where a duration or a timestamp takes part.
-pub(super) fn apply<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>) -> Result<Val<'a>, EvaluationError> {
+/// Applies `+` or `-` to durations and timestamps.
+pub(super) fn apply_to_times<'a>(
+    operator: Operator,
+    a: &Val<'a>,
+    b: &Val<'a>,
+) -> Result<Val<'a>, EvaluationError> {
     let result = match (operator, a, b) {
         (Operator::Add, Val::Duration(a), Val::Duration(b)) => a.checked_add(*b).map(Val::Duration),
         (Operator::Subtract, Val::Duration(a), Val::Duration(b)) => a.checked_sub(*b).map(Val::Duration),
@@ -54,7 +58,7 @@ pub(super) fn apply<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>) -> Result<
         (Operator::Subtract, Val::Timestamp(a), Val::Timestamp(b)) => {
             Some(Val::Duration(a.duration_since(*b)))
         }
-        _ => return Err(no_operator(operator, a, b)),
+        _ => return Err(unsupported_operands_error(operator, a, b)),
     };
     result.ok_or_else(|| {
         EvaluationError::Wrong(format!(
@@ -66,8 +70,8 @@ pub(super) fn apply<'a>(operator: Operator, a: &Val<'a>, b: &Val<'a>) -> Result<
     })
 }
 
-/// `getHours()` and its like: of a timestamp in UTC or in a zone, or of a duration as a whole.
-pub(super) fn part<'a>(
+/// Evaluates `getHours()` and its like: of a timestamp in UTC or in a zone, or of a whole duration.
+pub(super) fn part_of_time<'a>(
     function: Function,
     arguments: &[Val<'a>],
     meter: &Meter,
@@ -79,8 +83,8 @@ pub(super) fn part<'a>(
     };
     match (of, zone) {
         (Val::Timestamp(at), zone) => {
-            let zone = zone.map_or(Ok(TimeZone::UTC), |zone| zone_of(function, zone, meter))?;
-            Ok(Val::Integer(calendar(function, &at.to_zoned(zone))))
+            let zone = zone.map_or(Ok(TimeZone::UTC), |zone| find_time_zone(function, zone, meter))?;
+            Ok(Val::Integer(calendar_part(function, &at.to_zoned(zone))))
         }
         (Val::Duration(_), Some(_)) => {
             EvaluationError::wrong(format!("{} is not a timestamp and has no time zone", of.described()))
@@ -93,14 +97,14 @@ pub(super) fn part<'a>(
             _ => EvaluationError::wrong(format!("{} is not a timestamp and has no date", of.described())),
         },
         (other, _) => EvaluationError::wrong(format!(
-            "{} is not a timestamp; convert a string with `timestamp(...)`",
+            "{} is not a timestamp; convert a string with `parse_timestamp(...)`",
             other.described()
         )),
     }
 }
 
-/// Looking a zone up costs more than most operations, and looking for what was meant more than that.
-fn zone_of(function: Function, zone: &Val<'_>, meter: &Meter) -> Result<TimeZone, EvaluationError> {
+/// Finds the zone of an argument; pays extra, because the lookup costs more than most operations.
+fn find_time_zone(function: Function, zone: &Val<'_>, meter: &Meter) -> Result<TimeZone, EvaluationError> {
     let Val::Text(name) = zone else {
         return EvaluationError::wrong(format!(
             "`{}` takes a time zone such as 'Europe/Berlin', not {}",
@@ -109,14 +113,15 @@ fn zone_of(function: Function, zone: &Val<'_>, meter: &Meter) -> Result<TimeZone
         ));
     };
     meter.spend(20)?;
-    zone::find(name.as_str()).or_else(|unknown| {
+    zone::find_zone(name.as_str()).or_else(|unknown| {
         meter.spend(5_000)?;
         EvaluationError::wrong(format!("{}; {}", unknown.message, unknown.hint))
     })
 }
 
-/// As CEL counts: months, days of the month and of the year from 0, `getDate` from 1, Sunday is 0.
-fn calendar(function: Function, at: &Zoned) -> i64 {
+/// Returns a part of a date as CEL counts: months, days of the month and of the year from 0, `getDate` from 1, Sunday
+/// is 0.
+fn calendar_part(function: Function, at: &Zoned) -> i64 {
     match function {
         Function::FullYear => i64::from(at.year()),
         Function::Month => i64::from(at.month()) - 1,

@@ -1,4 +1,4 @@
-//! The words of an expression: text to tokens, each with its place.
+//! The scanner of expressions: text to tokens with their positions.
 
 use super::{ExpressionError, MAX_SOURCE_BYTES};
 
@@ -35,7 +35,7 @@ pub(super) struct Scan<'s> {
     pub(super) end: usize,
 }
 
-/// Splits `text` up; with `braced`, only up to the `}` that closes the `${` before it.
+/// Scans `text` into tokens; with `braced`, only up to the `}` that closes the `${` before it.
 pub(super) fn scan(text: &str, braced: bool) -> Result<Scan<'_>, ExpressionError> {
     let mut scanner = Scanner { text, at: 0 };
     let mut tokens = Vec::new();
@@ -43,10 +43,10 @@ pub(super) fn scan(text: &str, braced: bool) -> Result<Scan<'_>, ExpressionError
     loop {
         scanner.skip_space();
         if scanner.at > MAX_SOURCE_BYTES {
-            return Err(too_long(braced));
+            return Err(too_long_error(braced));
         }
         let start = scanner.at;
-        let word = scanner.word()?;
+        let word = scanner.scan_token()?;
         match word {
             TokenKind::Symbol("{") => open += 1,
             TokenKind::Symbol("}") if open == 0 && braced => {
@@ -73,7 +73,7 @@ pub(super) fn scan(text: &str, braced: bool) -> Result<Scan<'_>, ExpressionError
     }
 }
 
-fn too_long(braced: bool) -> ExpressionError {
+fn too_long_error(braced: bool) -> ExpressionError {
     let message = format!("the expression is longer than {MAX_SOURCE_BYTES} bytes");
     let hint = if braced {
         "compute a part of it in a `set` step, or add the missing `}`"
@@ -103,30 +103,31 @@ impl<'s> Scanner<'s> {
         self.at = self.text.len() - self.rest().trim_start_matches([' ', '\t', '\r', '\n', '\u{c}']).len();
     }
 
-    fn word(&mut self) -> Result<TokenKind<'s>, ExpressionError> {
+    /// Scans the next token.
+    fn scan_token(&mut self) -> Result<TokenKind<'s>, ExpressionError> {
         let rest = self.rest();
         let Some(first) = rest.chars().next() else { return Ok(TokenKind::End) };
         if first.is_ascii_digit() || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
-            return self.number();
+            return self.scan_number();
         }
         if let Some(quote) = Quote::at(rest) {
-            return self.quoted(&quote).map(TokenKind::Text);
+            return self.scan_string(&quote).map(TokenKind::Text);
         }
         if first.is_ascii_alphabetic() || first == '_' {
             return Ok(TokenKind::Name(self.take_while(is_name)));
         }
         if first == '`' {
-            return self.backticked();
+            return self.scan_backticked_name();
         }
         match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
             Some(&"/") if rest.starts_with("//") => Err(self
-                .wrong("`//` starts a comment, and expressions cannot have comments")
+                .error_here("`//` starts a comment, and expressions cannot have comments")
                 .hint("write comments outside the `${ ... }`; a single `/` divides")),
             Some(symbol) => {
                 self.at += symbol.len();
                 Ok(TokenKind::Symbol(symbol))
             }
-            None => Err(self.unknown(first)),
+            None => Err(self.unknown_character_error(first)),
         }
     }
 
@@ -137,15 +138,16 @@ impl<'s> Scanner<'s> {
         &rest[..length]
     }
 
-    fn number(&mut self) -> Result<TokenKind<'s>, ExpressionError> {
+    /// Scans an integer or a double, decimal or hexadecimal.
+    fn scan_number(&mut self) -> Result<TokenKind<'s>, ExpressionError> {
         let start = self.at;
         if let Some(digits) = self.rest().strip_prefix("0x").or_else(|| self.rest().strip_prefix("0X")) {
             let length = digits.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(digits.len());
             self.at += 2 + length;
-            self.end_of_number(start)?;
+            self.check_end_of_number(start)?;
             return match u64::from_str_radix(&digits[..length], 16) {
                 Ok(value) => Ok(TokenKind::Integer(value)),
-                Err(_) => Err(not_64_bits(start, &self.text[start..self.at])),
+                Err(_) => Err(integer_overflow_error(start, &self.text[start..self.at])),
             };
         }
         let whole = self.take_while(|c| c.is_ascii_digit());
@@ -155,11 +157,11 @@ impl<'s> Scanner<'s> {
             self.take_while(|c| c.is_ascii_digit());
             fraction = true;
         }
-        fraction |= self.exponent();
-        self.end_of_number(start)?;
+        fraction |= self.scan_exponent();
+        self.check_end_of_number(start)?;
         let text = &self.text[start..self.at];
         if !fraction {
-            return whole.parse().map(TokenKind::Integer).map_err(|_| not_64_bits(start, text));
+            return whole.parse().map(TokenKind::Integer).map_err(|_| integer_overflow_error(start, text));
         }
         match text.parse::<f64>() {
             Ok(value) if value.is_finite() => Ok(TokenKind::Double(value)),
@@ -167,8 +169,8 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    /// Takes `e10`, `E-3`; an `e` that no digits follow is left alone.
-    fn exponent(&mut self) -> bool {
+    /// Scans `e10` or `E-3`; an `e` without digits after it is left alone.
+    fn scan_exponent(&mut self) -> bool {
         let Some(power) = self.rest().strip_prefix(['e', 'E']) else { return false };
         let digits = power.strip_prefix(['+', '-']).unwrap_or(power);
         let length = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -179,8 +181,8 @@ impl<'s> Scanner<'s> {
         true
     }
 
-    /// A number that runs into a word is a slip: `1u`, `30s`, `2x`.
-    fn end_of_number(&mut self, start: usize) -> Result<(), ExpressionError> {
+    /// Refuses a number that runs into a word, which is a slip: `1u`, `30s`, `2x`.
+    fn check_end_of_number(&mut self, start: usize) -> Result<(), ExpressionError> {
         let tail = self.take_while(is_name);
         if tail.is_empty() {
             return Ok(());
@@ -196,23 +198,25 @@ impl<'s> Scanner<'s> {
         })
     }
 
-    fn backticked(&mut self) -> Result<TokenKind<'s>, ExpressionError> {
+    /// Scans a field name in backticks.
+    fn scan_backticked_name(&mut self) -> Result<TokenKind<'s>, ExpressionError> {
         let inner = &self.rest()[1..];
         match inner.find('`') {
-            Some(0) => Err(self.wrong("there is no name between these backticks")),
+            Some(0) => Err(self.error_here("there is no name between these backticks")),
             Some(length) => {
                 self.at += length + 2;
                 Ok(TokenKind::Quoted(&inner[..length]))
             }
-            None => Err(self.wrong("this backtick is not closed")),
+            None => Err(self.error_here("this backtick is not closed")),
         }
     }
 
-    fn quoted(&mut self, quote: &Quote) -> Result<String, ExpressionError> {
+    /// Scans a string literal.
+    fn scan_string(&mut self, quote: &Quote) -> Result<String, ExpressionError> {
         let start = self.at;
         if quote.bytes {
             return Err(self
-                .wrong("expressions have no byte strings")
+                .error_here("expressions have no byte strings")
                 .hint("remove the `b` before the quote"));
         }
         self.at += quote.prefix + quote.mark.len();
@@ -224,7 +228,7 @@ impl<'s> Scanner<'s> {
                 return Ok(value);
             }
             match rest.chars().next() {
-                Some('\\') if !quote.raw => value.push(self.escape()?),
+                Some('\\') if !quote.raw => value.push(self.scan_escape()?),
                 Some('\n' | '\r') if quote.mark.len() == 1 => {
                     return Err(ExpressionError::new(start, "this string is not closed on its line")
                         .hint("close it, write a line break as `\\n`, or put three quotes around the text"));
@@ -243,8 +247,8 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    /// One character after a backslash.
-    fn escape(&mut self) -> Result<char, ExpressionError> {
+    /// Scans the character after a backslash.
+    fn scan_escape(&mut self) -> Result<char, ExpressionError> {
         let start = self.at;
         let mut rest = self.rest()[1..].chars();
         let kind = rest.next();
@@ -258,12 +262,12 @@ impl<'s> Scanner<'s> {
             Some('f') => '\u{c}',
             Some('v') => '\u{b}',
             Some(c @ ('\\' | '\'' | '"' | '`' | '?')) => c,
-            Some('x' | 'X') => return self.code(start, 2, 16),
-            Some('u') => return self.code(start, 4, 16),
-            Some('U') => return self.code(start, 8, 16),
+            Some('x' | 'X') => return self.scan_code_point(start, 2, 16),
+            Some('u') => return self.scan_code_point(start, 4, 16),
+            Some('U') => return self.scan_code_point(start, 8, 16),
             Some('0'..='3') => {
                 self.at -= 1;
-                return self.code(start, 3, 8);
+                return self.scan_code_point(start, 3, 8);
             }
             other => {
                 let shown = other.map(String::from).unwrap_or_default();
@@ -274,7 +278,8 @@ impl<'s> Scanner<'s> {
         Ok(simple)
     }
 
-    fn code(&mut self, start: usize, digits: usize, radix: u32) -> Result<char, ExpressionError> {
+    /// Scans the digits of a numeric escape.
+    fn scan_code_point(&mut self, start: usize, digits: usize, radix: u32) -> Result<char, ExpressionError> {
         let code = self.rest().get(..digits).filter(|text| text.chars().all(|c| c.is_digit(radix)));
         let value = code.and_then(|text| u32::from_str_radix(text, radix).ok()).and_then(char::from_u32);
         self.at += code.map_or(0, str::len);
@@ -284,8 +289,9 @@ impl<'s> Scanner<'s> {
         })
     }
 
-    fn unknown(&self, c: char) -> ExpressionError {
-        let error = self.wrong(format!("`{c}` has no meaning in an expression"));
+    /// Builds the error of a character that begins no token, with a hint for common slips.
+    fn unknown_character_error(&self, c: char) -> ExpressionError {
+        let error = self.error_here(format!("`{c}` has no meaning in an expression"));
         match c {
             '=' => error.hint("write `==` to compare; nothing is assigned in an expression"),
             '&' => error.hint("write `&&` for \"and\""),
@@ -301,13 +307,13 @@ impl<'s> Scanner<'s> {
         }
     }
 
-    fn wrong(&self, message: impl Into<String>) -> ExpressionError {
+    fn error_here(&self, message: impl Into<String>) -> ExpressionError {
         ExpressionError::new(self.at, message)
     }
 }
 
-/// Says that an integer is too large.
-pub(super) fn not_64_bits(at: usize, number: &str) -> ExpressionError {
+/// Builds the error of an integer that does not fit 64 bits.
+pub(super) fn integer_overflow_error(at: usize, number: &str) -> ExpressionError {
     ExpressionError::new(at, format!("`{number}` does not fit in a 64-bit integer"))
         .hint("put it in quotes, or write it with `.0` if it need not be exact")
 }
@@ -325,6 +331,7 @@ struct Quote {
 }
 
 impl Quote {
+    /// Detects the start of a string literal.
     fn at(text: &str) -> Option<Quote> {
         let marks = ["\"\"\"", "'''", "\"", "'"];
         let letters = text.bytes().take(2).take_while(|b| matches!(b, b'r' | b'R' | b'b' | b'B')).count();

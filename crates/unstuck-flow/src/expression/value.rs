@@ -1,4 +1,4 @@
-//! Values while an expression is evaluated: JSON is borrowed as it is, and only what is new is made.
+//! Values during evaluation: JSON is borrowed, and only new values are allocated.
 
 use std::rc::Rc;
 
@@ -62,7 +62,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// As CEL calls it; what may stand in an expression to compare `type(x)` with is among them.
+    /// Returns the name of the type in CEL.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::Null => "null_type",
@@ -79,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// The type that a name in an expression stands for.
+    /// Returns the type with this name, for comparisons with `type(x)`.
     pub(super) fn named(name: &str) -> Option<Kind> {
         let kinds = [Kind::Null, Kind::Bool, Kind::Integer, Kind::Double, Kind::Text, Kind::List, Kind::Map];
         kinds.into_iter().find(|kind| kind.name() == name)
@@ -87,6 +87,7 @@ impl Kind {
 }
 
 impl<'a> Val<'a> {
+    /// Borrows a JSON value.
     pub(super) fn json(value: &'a Value) -> Val<'a> {
         match value {
             Value::Null => Val::Null,
@@ -102,17 +103,17 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// The caller has paid for it.
+    /// Makes a string; the caller has paid for it.
     pub(super) fn text(text: impl Into<Rc<str>>) -> Val<'a> {
         Val::Text(Text::Made(text.into()))
     }
 
-    /// The caller has paid for it.
+    /// Makes a list; the caller has paid for it.
     pub(super) fn list(items: Vec<Val<'a>>) -> Val<'a> {
         Val::List(List::Made(items.into()))
     }
 
-    /// Of a length or a place, which never comes near the largest integer.
+    /// Makes an integer from a length or an index.
     pub(super) fn count(n: usize) -> Val<'a> {
         Val::Integer(i64::try_from(n).unwrap_or(i64::MAX))
     }
@@ -133,7 +134,7 @@ impl<'a> Val<'a> {
         }
     }
 
-    /// For a sentence: what it is, shortened.
+    /// Describes the value for a message, shortened.
     pub(super) fn described(&self) -> String {
         match self {
             Val::Null => "null".to_owned(),
@@ -194,6 +195,7 @@ impl<'a> Map<'a> {
         }
     }
 
+    /// Returns the value of a string key.
     pub(super) fn field(&self, name: &str) -> Option<Val<'a>> {
         match self {
             Map::Json(entries) => entries.get(name).map(Val::json),
@@ -204,7 +206,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The value of a key; keys that are no strings are only in maps from literals.
+    /// Returns the value of a key. Only maps from literals have keys that are no strings.
     pub(super) fn get(&self, key: &Val<'_>) -> Option<Val<'a>> {
         match (key, self) {
             (Val::Text(name), _) => self.field(name.as_str()),
@@ -222,22 +224,24 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The keys, for a sentence.
+    /// Lists the keys, for a message.
     pub(super) fn listed(&self) -> String {
         match self {
-            Map::Json(entries) => sentence::listed(entries.keys().map(String::as_str)),
+            Map::Json(entries) => sentence::list_names(entries.keys().map(String::as_str)),
             Map::Made(entries) => {
                 let names: Vec<String> = entries.iter().map(|(key, _)| key_name(key)).collect();
-                sentence::listed(names.iter().map(String::as_str))
+                sentence::list_names(names.iter().map(String::as_str))
             }
         }
     }
 
-    /// The field that was probably meant; in a very large map, only the first ones are looked at.
+    /// Finds the field that was probably meant, among the first 100.
     pub(super) fn nearest(&self, name: &str) -> Option<&str> {
         match self {
-            Map::Json(entries) => sentence::meant(name, entries.keys().map(String::as_str).take(100)),
-            Map::Made(entries) => sentence::meant(
+            Map::Json(entries) => {
+                sentence::find_similar_name(name, entries.keys().map(String::as_str).take(100))
+            }
+            Map::Made(entries) => sentence::find_similar_name(
                 name,
                 entries.iter().filter_map(|(key, _)| match key {
                     Val::Text(text) => Some(text.as_str()),
@@ -248,7 +252,7 @@ impl<'a> Map<'a> {
     }
 }
 
-/// A key as a field name of JSON.
+/// Converts a key to a field name of JSON.
 pub(super) fn key_name(key: &Val<'_>) -> String {
     match key {
         Val::Text(text) => text.as_str().to_owned(),
@@ -258,7 +262,7 @@ pub(super) fn key_name(key: &Val<'_>) -> String {
     }
 }
 
-/// Keys are strings, integers or booleans.
+/// Compares two keys, which are strings, integers or booleans.
 pub(super) fn same_key(a: &Val<'_>, b: &Val<'_>) -> bool {
     match (a, b) {
         (Val::Text(a), Val::Text(b)) => a.as_str() == b.as_str(),

@@ -45,12 +45,12 @@ pub struct Window {
 }
 
 impl Outage {
-    /// Whether it strikes this unit.
+    /// Returns whether the outage affects this unit.
     pub fn strikes(&self, flow: &str, step: &Step, item: Option<u32>) -> bool {
         self.targets.iter().any(|target| target.takes(flow, step, item))
     }
 
-    /// The window that is open at `at`, or else the next one, for a clock that started at `start`.
+    /// Returns the window that is open at `at`, or else the next one, for a clock that started at `start`.
     pub fn window(&self, start: Time, at: Time) -> Option<Window> {
         let length = match (self.until, self.from) {
             (Until::For(span), _) => span,
@@ -69,20 +69,24 @@ impl Outage {
         Some(Window { from, to: from + length })
     }
 
-    /// What an attempt does that it strikes.
+    /// Returns what an affected attempt does.
     pub fn to_attempt(&self, random: &mut Random) -> EmulatedAttempt {
         self.does.to_attempt(&PlannedBehaviour::of(Behaviour::Pass), DRAG, random)
     }
 }
 
-/// Reads one outage.
-pub(super) fn read(spot: &LocatedNode<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Option<Outage> {
+/// Reads one outage: its targets, its time and its behaviour.
+pub(super) fn read_outage(
+    spot: &LocatedNode<'_>,
+    flows: &[Flow],
+    problems: &mut Problems<'_>,
+) -> Option<Outage> {
     let object = Object::read(spot, fields::OUTAGE, "an outage", problems)?;
     let mut targets = Vec::new();
     let mut is_right = true;
     for (name, section) in Section::ALL {
         let Some(spot) = object.spot(name) else { continue };
-        match names(&spot, section, flows, problems) {
+        match read_targets(&spot, section, flows, problems) {
             Some(named) => targets.extend(named),
             None => is_right = false,
         }
@@ -91,30 +95,36 @@ pub(super) fn read(spot: &LocatedNode<'_>, flows: &[Flow], problems: &mut Proble
         spot.refuse(problems, "does not say what is down").hint("name `steps`, `actions` or `actionTypes`");
         is_right = false;
     }
-    let from = object
-        .spot("from")
-        .map_or(Some(PlannedTime::After(Millis::ZERO)), |spot| planned_time::read(&spot, problems));
-    let until = until(&object, problems);
+    let from = object.spot("from").map_or(Some(PlannedTime::After(Millis::ZERO)), |spot| {
+        planned_time::read_planned_time(&spot, problems)
+    });
+    let until = read_until(&object, problems);
     let does = match object.spot("does") {
         None => Some(PlannedBehaviour {
             cause: Some("emulated outage".into()),
             ..PlannedBehaviour::of(Behaviour::Stall)
         }),
-        Some(spot) => planned_behaviour::one(&spot, problems),
+        Some(spot) => planned_behaviour::read_single(&spot, problems),
     };
     let outage = Outage { targets, from: from?, until: until?, does: does? };
-    (fits(&object, &outage, problems) && is_right).then_some(outage)
+    (check_outage(&object, &outage, problems) && is_right).then_some(outage)
 }
 
-fn names(
+/// Reads the names of one section, a single one or a list.
+fn read_targets(
     spot: &LocatedNode<'_>,
     section: Section,
     flows: &[Flow],
     problems: &mut Problems<'_>,
 ) -> Option<Vec<Target>> {
     let one = |spot: &LocatedNode<'_>, problems: &mut Problems<'_>| {
-        let text = spot.text(problems)?;
-        pattern::read(&Named { text, at: spot.node.at, path: spot.path.clone() }, section, flows, problems)
+        let text = spot.read_text(problems)?;
+        pattern::read_target(
+            &Named { text, at: spot.node.at, path: spot.path.clone() },
+            section,
+            flows,
+            problems,
+        )
     };
     let Content::List(nodes) = &spot.node.content else {
         return one(spot, problems).map(|target| vec![target]);
@@ -126,10 +136,11 @@ fn names(
     targets.into_iter().collect()
 }
 
-fn until(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Until> {
+/// Reads the end of an outage: exactly one of `to` and `for`.
+fn read_until(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Until> {
     match (object.spot("to"), object.spot("for")) {
-        (Some(to), None) => planned_time::read(&to, problems).map(Until::When),
-        (None, Some(span)) => span.some_duration(problems).map(Until::For),
+        (Some(to), None) => planned_time::read_planned_time(&to, problems).map(Until::When),
+        (None, Some(span)) => span.read_positive_duration(problems).map(Until::For),
         (Some(_), Some(span)) => {
             span.refuse(problems, "give either `to` or `for`, not both").hint("remove one of the two");
             None
@@ -143,8 +154,8 @@ fn until(object: &Object<'_>, problems: &mut Problems<'_>) -> Option<Until> {
     }
 }
 
-/// Whether its end comes after its beginning, and what happens meanwhile can happen at any time.
-fn fits(object: &Object<'_>, outage: &Outage, problems: &mut Problems<'_>) -> bool {
+/// Checks that the outage ends after it begins, and that its behaviour is a failure.
+fn check_outage(object: &Object<'_>, outage: &Outage, problems: &mut Problems<'_>) -> bool {
     let is_none = matches!(outage.does.behaviour, Behaviour::Pass | Behaviour::Wait { .. });
     if let Some(spot) = object.spot("does").filter(|_| is_none) {
         spot.refuse(problems, "this is not an outage")

@@ -1,4 +1,4 @@
-//! Examples of outputs: what a step puts out in a rehearsal, which executes nothing. Steps that read it need one.
+//! Example outputs: what steps put out in a rehearsal, which executes nothing. A step whose output is read needs one.
 
 use std::sync::Arc;
 
@@ -23,22 +23,21 @@ pub struct Example {
     pub from: Arc<str>,
 }
 
-/// Whether a rehearsal has to make up what this step puts out.
+/// Returns whether a rehearsal needs an example for the output of this step.
 pub fn takes_example(step: &Step) -> bool {
     is_executed(step) || matches!(step.kind, Kind::Signal(_))
 }
 
-/// Puts examples into the order in which they are asked: the more exact first, then as they were given.
+/// Sorts examples by how specific their targets are, then as given.
 pub fn sort(examples: &mut [Example]) {
     examples.sort_by_key(|example| example.target.rank());
 }
 
-/// Loads a file with nothing but examples: `{fetch: {rows: [1, 2]}}`, as `outputs` of a plan has them. With what is only
-/// suspicious.
+/// Loads a file that contains only examples, such as `{fetch: {rows: [1, 2]}}`, and returns them with the warnings.
 pub fn load(text: &str, file: &str, flows: &[Flow]) -> Result<(Vec<Example>, Vec<Problem>), Vec<Problem>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut problems = Problems::new(file, text);
-    let Some(documents) = parse::documents(&mut problems) else { return Err(problems.into_sorted()) };
+    let Some(documents) = parse::parse_documents(&mut problems) else { return Err(problems.into_sorted()) };
     match documents.as_slice() {
         [] => {
             problems
@@ -52,16 +51,17 @@ pub fn load(text: &str, file: &str, flows: &[Flow]) -> Result<(Vec<Example>, Vec
                 .hint("put all outputs into one map");
         }
     }
-    let examples =
-        documents.first().and_then(|document| read(&LocatedNode::root(document), file, flows, &mut problems));
+    let examples = documents
+        .first()
+        .and_then(|document| read_outputs(&LocatedNode::root(document), file, flows, &mut problems));
     match examples {
         Some(examples) if !problems.any_error() => Ok((examples, problems.into_sorted())),
         Some(_) | None => Err(problems.into_sorted()),
     }
 }
 
-/// Reads a map of steps to their outputs.
-pub(super) fn read(
+/// Reads a map of step ids to outputs.
+pub(super) fn read_outputs(
     spot: &LocatedNode<'_>,
     from: &str,
     flows: &[Flow],
@@ -76,7 +76,7 @@ pub(super) fn read(
     let mut is_right = true;
     for entry in entries {
         let named = Named { text: &entry.key, at: entry.at, path: join(&spot.path, &entry.key) };
-        match pattern::read(&named, Section::Outputs, flows, problems) {
+        match pattern::read_target(&named, Section::Outputs, flows, problems) {
             Some(target) => {
                 let output = Json::of(&entry.node.value());
                 examples.push(Example { target, output, from: from.clone() });

@@ -1,4 +1,4 @@
-//! Whom a plan speaks of: steps, actions and labels, by name or by pattern.
+//! Targets of a plan: steps, actions and labels, by name or by pattern.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ impl Pattern {
         Pattern(text.into())
     }
 
-    /// Whether it can only be one name.
+    /// Returns whether it matches exactly one name.
     pub fn is_exact(&self) -> bool {
         !self.0.contains(['*', '?'])
     }
 
-    /// Whether it stands for this name.
+    /// Returns whether it matches this name.
     pub fn matches(&self, name: &str) -> bool {
-        matches(self.0.as_bytes(), name.as_bytes())
+        matches_glob(self.0.as_bytes(), name.as_bytes())
     }
 }
 
-/// The usual walk with one place to come back to: the last `*`.
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+/// Matches a glob without recursion: on a mismatch it returns to the last `*`.
+fn matches_glob(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
     while n < name.len() {
@@ -76,7 +76,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// Whether it is about this unit.
+    /// Returns whether the target includes this unit.
     pub fn takes(&self, flow: &str, step: &Step, item: Option<u32>) -> bool {
         match self {
             Target::Step { flow: wanted, step: id, item: only } => {
@@ -97,7 +97,7 @@ impl Target {
         }
     }
 
-    /// Which is asked first: the more exact.
+    /// Returns the rank in which targets are tried: the more specific first.
     pub(super) fn rank(&self) -> u8 {
         match self {
             Target::Step { item: Some(_), .. } => 0,
@@ -157,22 +157,23 @@ pub(super) struct Named<'a> {
     pub(super) path: String,
 }
 
-/// Reads whom a plan means; who does not exist is refused, a pattern that matches nothing warned about.
-pub(super) fn read(
+/// Reads a target. A name that does not exist is refused; a pattern that matches nothing gets a warning.
+pub(super) fn read_target(
     named: &Named<'_>,
     section: Section,
     flows: &[Flow],
     problems: &mut Problems<'_>,
 ) -> Option<Target> {
     let target = match section {
-        Section::Steps | Section::Outputs => step(named, problems)?,
+        Section::Steps | Section::Outputs => parse_step_target(named, problems)?,
         Section::Actions => Target::Action(Pattern::new(named.text)),
         Section::ActionTypes => Target::ActionType(Pattern::new(named.text)),
     };
-    exists(named, section, &target, flows, problems).then_some(target)
+    check_exists(named, section, &target, flows, problems).then_some(target)
 }
 
-fn step(named: &Named<'_>, problems: &mut Problems<'_>) -> Option<Target> {
+/// Parses `step`, `flow.step`, `step[2]` or `step[*]`.
+fn parse_step_target(named: &Named<'_>, problems: &mut Problems<'_>) -> Option<Target> {
     let (name, item) = match named.text.split_once('[') {
         None => (named.text, None),
         Some((name, rest)) => match rest.strip_suffix(']').map(|item| (item, item.parse::<u32>())) {
@@ -193,8 +194,8 @@ fn step(named: &Named<'_>, problems: &mut Problems<'_>) -> Option<Target> {
     Some(Target::Step { flow, step: Pattern::new(step), item })
 }
 
-/// Whether it is about anything that can be told what to do.
-fn exists(
+/// Checks that the target includes at least one step of these flows that this section can describe.
+fn check_exists(
     named: &Named<'_>,
     section: Section,
     target: &Target,
@@ -219,7 +220,7 @@ fn exists(
     if let Some((_, step)) = of_target(item).next().filter(|_| is_exact) {
         match section {
             Section::Steps | Section::Actions | Section::ActionTypes => {
-                refuse_unplayable(named, step, problems);
+                refuse_step_without_attempts(named, step, problems);
             }
             Section::Outputs => refuse_example(named, step, problems),
         }
@@ -235,13 +236,14 @@ fn exists(
             .hint("it has no effect");
         return true;
     }
-    let (what, known) = candidates(section, target, flows);
+    let (what, known) = suggest_targets(section, target, flows);
     let hint = suggest::hint(named.text, known.iter().map(String::as_str));
     problems.error(named.at, &named.path, format!("there is no {what} `{}`", named.text)).maybe_hint(hint);
     false
 }
 
-fn refuse_unplayable(named: &Named<'_>, step: &Step, problems: &mut Problems<'_>) {
+/// Refuses a step that has no attempts or items to describe, with what to do instead.
+fn refuse_step_without_attempts(named: &Named<'_>, step: &Step, problems: &mut Problems<'_>) {
     let id = &step.id;
     let (message, hint) = match &step.kind {
         Kind::Action(_) | Kind::Process(_) | Kind::Emulate(_) => {
@@ -263,6 +265,7 @@ fn refuse_unplayable(named: &Named<'_>, step: &Step, problems: &mut Problems<'_>
     problems.error(named.at, &named.path, message).hint(hint);
 }
 
+/// Refuses an example for a step whose output is not made up, with what to do instead.
 fn refuse_example(named: &Named<'_>, step: &Step, problems: &mut Problems<'_>) {
     let id = &step.id;
     let (message, hint) = match &step.kind {
@@ -285,8 +288,8 @@ fn refuse_example(named: &Named<'_>, step: &Step, problems: &mut Problems<'_>) {
     problems.error(named.at, &named.path, message).hint(hint);
 }
 
-/// The names that would have been right.
-fn candidates(section: Section, target: &Target, flows: &[Flow]) -> (&'static str, Vec<String>) {
+/// Lists the names that would be valid here.
+fn suggest_targets(section: Section, target: &Target, flows: &[Flow]) -> (&'static str, Vec<String>) {
     let executed = || {
         let steps = flows.iter().flat_map(|flow| flow.steps.iter().map(move |step| (flow, step)));
         steps.filter(move |(_, step)| section.takes(step))

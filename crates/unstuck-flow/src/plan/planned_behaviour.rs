@@ -46,7 +46,7 @@ impl Range {
         Range { least: span, most: span }
     }
 
-    /// One of them.
+    /// Draws a span from the range.
     pub fn draw(self, random: &mut Random) -> Millis {
         if self.least == self.most {
             return self.least;
@@ -56,12 +56,12 @@ impl Range {
 }
 
 impl PlannedBehaviour {
-    /// It does this, and nothing more is said.
+    /// Builds a behaviour without any details.
     pub fn of(behaviour: Behaviour) -> PlannedBehaviour {
         PlannedBehaviour { behaviour, after: None, cause: None, context: None, reason: None, output: None }
     }
 
-    /// What an attempt does that does this, with what is said for all of them.
+    /// Combines this behaviour with what the rule gives for all attempts.
     pub(super) fn to_attempt(
         &self,
         shared: &PlannedBehaviour,
@@ -90,8 +90,11 @@ const REASONS: [(&str, Reason); 4] = [
     ("time", Reason::Time),
 ];
 
-/// A list of what attempts do, one after the other.
-pub(super) fn sequence(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Vec<PlannedBehaviour>> {
+/// Reads a list of behaviours, one per attempt; `times` repeats an entry.
+pub(super) fn read_sequence(
+    spot: &LocatedNode<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<Vec<PlannedBehaviour>> {
     let Content::List(nodes) = &spot.node.content else {
         spot.expected(problems, "a list such as `[stall, pass]`");
         return None;
@@ -103,7 +106,7 @@ pub(super) fn sequence(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> O
     let mut acts = Vec::new();
     let mut is_right = true;
     for (place, node) in nodes.iter().enumerate() {
-        match entry(&LocatedNode { node, path: format!("{}[{place}]", spot.path) }, problems) {
+        match read_entry(&LocatedNode { node, path: format!("{}[{place}]", spot.path) }, problems) {
             Some((act, times)) if acts.len().saturating_add(times) <= MAX_SEQUENCE => {
                 acts.extend(std::iter::repeat_n(act, times));
             }
@@ -118,9 +121,9 @@ pub(super) fn sequence(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> O
     is_right.then_some(acts)
 }
 
-/// One thing, for good.
-pub(super) fn one(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<PlannedBehaviour> {
-    let (act, times) = entry(spot, problems)?;
+/// Reads one behaviour that applies to every attempt.
+pub(super) fn read_single(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<PlannedBehaviour> {
+    let (act, times) = read_entry(spot, problems)?;
     if times != 1 {
         spot.refuse(problems, "`times` works only in a `sequence`")
             .hint("remove it: here it applies to every attempt");
@@ -129,20 +132,21 @@ pub(super) fn one(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option
     Some(act)
 }
 
-/// Whether a map is one entry, rather than a rule: it names a behaviour.
+/// Returns whether a map is one entry rather than a rule: it names a behaviour.
 pub(super) fn is_entry(spot: &LocatedNode<'_>) -> bool {
     let names = |word: &str| spot.node.entry(word).is_some();
     let is_rule = names("sequence") || names("odds") || names("duration");
     !is_rule && WORDS.iter().map(|(word, _)| *word).chain(["wait"]).any(names)
 }
 
-fn entry(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<(PlannedBehaviour, usize)> {
+/// Reads one entry of a sequence, and how often it is repeated.
+fn read_entry(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<(PlannedBehaviour, usize)> {
     if !matches!(spot.node.content, Content::Map(_)) {
         if spot.node.text() == Some("wait") {
             spot.refuse(problems, "`wait` needs a duration").hint("write `{wait: 5m}`");
             return None;
         }
-        return spot.one_of(&WORDS, problems).map(|behaviour| (PlannedBehaviour::of(behaviour), 1));
+        return spot.read_word(&WORDS, problems).map(|behaviour| (PlannedBehaviour::of(behaviour), 1));
     }
     let object = Object::read(spot, fields::PLAN_ACT, "an attempt", problems)?;
     let named: Vec<&'static str> = object.names().map(|(name, _)| name).collect();
@@ -160,24 +164,24 @@ fn entry(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<(Planned
         problem.hint("for example `{stall: \"connection refused\", after: 5s}`");
         return None;
     };
-    let mut act = behaviour(&object, word, problems)?;
+    let mut act = read_behaviour(&object, word, problems)?;
     if let Some(after) = object.spot("after") {
         if act.after.is_some() || matches!(act.behaviour, Behaviour::Stick | Behaviour::Wait { .. }) {
             after.refuse(problems, format!("`after` does not apply to this `{word}`")).hint("remove it");
             return None;
         }
-        act.after = Some(range(&after, problems)?);
+        act.after = Some(read_range(&after, problems)?);
     }
-    words_of(&object, &mut act, problems)?;
+    read_texts(&object, &mut act, problems)?;
     let times = match object.spot("times") {
         None => 1,
-        Some(spot) => spot.whole(1, "a whole number of at least 1", problems)?,
+        Some(spot) => spot.read_whole(1, "a whole number of at least 1", problems)?,
     };
     Some((act, times))
 }
 
-/// The behaviour and what is written right after it: a cause, what is lacking, how long.
-fn behaviour(object: &Object<'_>, word: &str, problems: &mut Problems<'_>) -> Option<PlannedBehaviour> {
+/// Reads the behaviour and the value after it: a cause, what is lacking, or a duration.
+fn read_behaviour(object: &Object<'_>, word: &str, problems: &mut Problems<'_>) -> Option<PlannedBehaviour> {
     let spot = object.spot(word)?;
     if word == "wait" {
         return emulate::read_wait(&spot, problems).map(PlannedBehaviour::of);
@@ -189,9 +193,9 @@ fn behaviour(object: &Object<'_>, word: &str, problems: &mut Problems<'_>) -> Op
     }
     match behaviour {
         Behaviour::Stall | Behaviour::Fail | Behaviour::Choke => {
-            act.cause = Some(spot.text(problems)?.into());
+            act.cause = Some(spot.read_text(problems)?.into());
         }
-        Behaviour::Drag => act.after = Some(range(&spot, problems)?),
+        Behaviour::Drag => act.after = Some(read_range(&spot, problems)?),
         Behaviour::Pass | Behaviour::Crash | Behaviour::Stick | Behaviour::Wait { .. } => {
             spot.refuse(problems, format!("`{word}` takes no value"))
                 .hint(format!("write `{{{word}: , after: 5s}}`, or `{word}` alone"));
@@ -201,8 +205,8 @@ fn behaviour(object: &Object<'_>, word: &str, problems: &mut Problems<'_>) -> Op
     Some(act)
 }
 
-/// The texts of an error and the output, for one attempt or for all.
-pub(super) fn words_of(
+/// Reads the texts of an error and the output, for one attempt or for all.
+pub(super) fn read_texts(
     object: &Object<'_>,
     act: &mut PlannedBehaviour,
     problems: &mut Problems<'_>,
@@ -212,13 +216,13 @@ pub(super) fn words_of(
             spot.refuse(problems, "the cause is given twice").hint("remove one of the two");
             return None;
         }
-        act.cause = Some(spot.text(problems)?.into());
+        act.cause = Some(spot.read_text(problems)?.into());
     }
     if let Some(spot) = object.spot("context") {
-        act.context = Some(spot.text(problems)?.into());
+        act.context = Some(spot.read_text(problems)?.into());
     }
     if let Some(spot) = object.spot("reason") {
-        act.reason = Some(spot.one_of(&REASONS, problems)?);
+        act.reason = Some(spot.read_word(&REASONS, problems)?);
     }
     if let Some(spot) = object.spot("output") {
         act.output = Some(Json::of(&spot.node.value()));
@@ -226,17 +230,18 @@ pub(super) fn words_of(
     Some(())
 }
 
-/// `5m`, or `[1m, 5m]` for one drawn between the two.
-pub(super) fn range(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Range> {
+/// Reads `5m`, or `[1m, 5m]` for a span drawn between the two.
+pub(super) fn read_range(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Range> {
     let Content::List(nodes) = &spot.node.content else {
-        return spot.duration(problems).map(Range::fixed);
+        return spot.read_duration(problems).map(Range::fixed);
     };
     let [least, most] = nodes.as_slice() else {
         spot.refuse(problems, "a range has two durations").hint("write `[1m, 5m]`");
         return None;
     };
-    let mut end =
-        |node, place: usize| LocatedNode { node, path: format!("{}[{place}]", spot.path) }.duration(problems);
+    let mut end = |node, place: usize| {
+        LocatedNode { node, path: format!("{}[{place}]", spot.path) }.read_duration(problems)
+    };
     let (least, most) = (end(least, 0), end(most, 1));
     let (least, most) = (least?, most?);
     if least > most {

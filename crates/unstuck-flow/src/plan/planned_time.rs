@@ -1,4 +1,4 @@
-//! A time of the virtual clock: so long after its start, at an instant, or at a time of day.
+//! Times of the virtual clock: relative to its start, an instant, or a time of day.
 
 use unstuck_core::time::{Millis, Time};
 
@@ -22,7 +22,7 @@ pub enum PlannedTime {
 }
 
 impl PlannedTime {
-    /// The first such time that is not before `from`, for a clock that started at `start`.
+    /// Returns the first such time that is not before `from`, for a clock that started at `start`.
     pub fn next(self, start: Time, from: Time) -> Option<Time> {
         let at = match self {
             PlannedTime::After(span) => start + span,
@@ -39,8 +39,8 @@ impl PlannedTime {
 }
 
 /// Reads `2h`, `02:00` or `2026-01-02T02:00:00Z`.
-pub(super) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<PlannedTime> {
-    match spot.node.text().map_or(OfDay::SomethingElse, |text| time_of_day::read(text.trim())) {
+pub(super) fn read_planned_time(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<PlannedTime> {
+    match spot.node.text().map_or(OfDay::SomethingElse, |text| time_of_day::parse_time_of_day(text.trim())) {
         OfDay::Is(span) => return Some(PlannedTime::Daily(span)),
         OfDay::IsNone => {
             spot.refuse(problems, NO_TIME_OF_DAY);
@@ -48,7 +48,7 @@ pub(super) fn read(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Optio
         }
         OfDay::SomethingElse => {}
     }
-    Some(match time_value::read(spot, problems)? {
+    Some(match time_value::read_time_value(spot, problems)? {
         TimeValue::After(span) => PlannedTime::After(span),
         TimeValue::At(time) => PlannedTime::At(time),
     })

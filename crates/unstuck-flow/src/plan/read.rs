@@ -1,4 +1,4 @@
-//! One plan: from a document to what happens in a rehearsal.
+//! Reads one plan from a document.
 
 use unstuck_core::duration::parse_instant;
 use unstuck_core::json::Json;
@@ -14,8 +14,8 @@ use crate::problem::Problems;
 use crate::read::{LocatedNode, Object};
 use crate::tree::{Content, Node};
 
-/// Reads the plan of a document. What is wrong with it is reported.
-pub(super) fn plan(node: &Node, flows: &[Flow], problems: &mut Problems<'_>) -> Option<Plan> {
+/// Reads the plan of a document and reports its problems. A flow or a policy is refused with a hint.
+pub(super) fn read_plan(node: &Node, flows: &[Flow], problems: &mut Problems<'_>) -> Option<Plan> {
     if node.entry("flow").is_some() {
         problems
             .error(node.at, "", "this is a flow, not a plan")
@@ -30,28 +30,29 @@ pub(super) fn plan(node: &Node, flows: &[Flow], problems: &mut Problems<'_>) -> 
     let usual = Plan::default();
     for name in ["plan", "description"] {
         if let Some(spot) = object.spot(name) {
-            spot.text(problems);
+            spot.read_text(problems);
         }
     }
     let duration = |name: &str, problems: &mut Problems<'_>| match object.spot(name) {
         None => Some(None),
-        Some(spot) => spot.some_duration(problems).map(Some),
+        Some(spot) => spot.read_positive_duration(problems).map(Some),
     };
     let (every, until) = (duration("every", problems), duration("until", problems));
-    let start = object.spot("start").map_or(Some(usual.start), |spot| start(&spot, problems));
-    let rules = rules(&object, flows, problems);
+    let start = object.spot("start").map_or(Some(usual.start), |spot| read_start(&spot, problems));
+    let rules = read_rules(&object, flows, problems);
     let outputs = object
         .spot("outputs")
-        .map_or(Some(Vec::new()), |spot| outputs::read(&spot, problems.file(), flows, problems));
+        .map_or(Some(Vec::new()), |spot| outputs::read_outputs(&spot, problems.file(), flows, problems));
     let outages = object.spot("outages").map_or(Some(Vec::new()), |spot| {
-        world::list(&spot, problems, |spot, problems| outage::read(spot, flows, problems))
+        world::read_list(&spot, problems, |spot, problems| outage::read_outage(spot, flows, problems))
     });
-    let workers = object.spot("workers").map_or(Some(usual.workers), |spot| world::workers(&spot, problems));
+    let workers =
+        object.spot("workers").map_or(Some(usual.workers), |spot| world::read_workers(&spot, problems));
     let signals = object.spot("signals");
-    let signals = signals.map_or(Some(usual.signals), |spot| world::signals(&spot, flows, problems));
+    let signals = signals.map_or(Some(usual.signals), |spot| world::read_signals(&spot, flows, problems));
     let operator = match object.spot("operator") {
         None => Some(None),
-        Some(spot) => world::operator(&spot, problems).map(Some),
+        Some(spot) => world::read_operator(&spot, problems).map(Some),
     };
     Some(Plan {
         start: start?,
@@ -67,11 +68,11 @@ pub(super) fn plan(node: &Node, flows: &[Flow], problems: &mut Problems<'_>) -> 
     })
 }
 
-/// An instant that a clock can start at: ids count from 2020 on, and for a human life.
-fn start(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Time> {
+/// Reads where the clock starts, within the range that ids can encode.
+fn read_start(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Time> {
     const EARLIEST: Time = Time(1_577_836_800_000);
     const LATEST: Time = Time(3_471_292_800_000);
-    let time = match parse_instant(spot.text(problems)?) {
+    let time = match parse_instant(spot.read_text(problems)?) {
         Ok(time) => time,
         Err(message) => {
             spot.refuse(problems, message);
@@ -85,8 +86,8 @@ fn start(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Time> {
     Some(time)
 }
 
-/// All rules, in the order in which they are asked: the more exact first, then as they are written.
-fn rules(object: &Object<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Option<Vec<Rule>> {
+/// Reads all rules, sorted by how specific their targets are, then as written.
+fn read_rules(object: &Object<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Option<Vec<Rule>> {
     let mut rules = Vec::new();
     let mut is_right = true;
     for (name, section) in Section::ALL {
@@ -99,11 +100,11 @@ fn rules(object: &Object<'_>, flows: &[Flow], problems: &mut Problems<'_>) -> Op
         for entry in entries {
             let path = join(&spot.path, &entry.key);
             let named = Named { text: &entry.key, at: entry.at, path: path.clone() };
-            let target = pattern::read(&named, section, flows, problems);
+            let target = pattern::read_target(&named, section, flows, problems);
             let said = LocatedNode { node: &entry.node, path };
             // What is said of somebody unknown is looked at all the same.
             let whoever = target.clone().unwrap_or(pattern::Target::Action(pattern::Pattern::new("")));
-            match (target, rule::read(&said, whoever, problems)) {
+            match (target, rule::read_rule(&said, whoever, problems)) {
                 (Some(_), Some(rule)) => rules.push(rule),
                 (_, _) => is_right = false,
             }

@@ -1,4 +1,4 @@
-//! What a plan says of a step: a sequence over its attempts, or odds; how long they take and what they say.
+//! Rules of a plan: the behaviours of a step's attempts as a sequence or odds, with durations and texts.
 
 use unstuck_core::model::emulation::{Behaviour, EmulatedAttempt};
 use unstuck_core::random::Random;
@@ -34,7 +34,7 @@ pub enum BehaviourOrder {
 }
 
 impl Rule {
-    /// These steps do this.
+    /// Builds a rule with a sequence and defaults.
     pub fn new(target: Target, sequence: Vec<PlannedBehaviour>) -> Rule {
         Rule {
             target,
@@ -44,7 +44,7 @@ impl Rule {
         }
     }
 
-    /// What an attempt does; the first is number 1.
+    /// Returns what an attempt does; the first is number 1.
     pub fn to_attempt(&self, attempt: u32, random: &mut Random) -> EmulatedAttempt {
         match &self.order {
             BehaviourOrder::Sequence(acts) => {
@@ -71,15 +71,15 @@ impl Rule {
     }
 }
 
-/// Reads what is said of a target: a behaviour, a list of them, or all there is to say.
-pub(super) fn read(spot: &LocatedNode<'_>, target: Target, problems: &mut Problems<'_>) -> Option<Rule> {
+/// Reads the rule for a target: one behaviour, a list, or an object with all details.
+pub(super) fn read_rule(spot: &LocatedNode<'_>, target: Target, problems: &mut Problems<'_>) -> Option<Rule> {
     match &spot.node.content {
         Content::List(_) => {
-            return planned_behaviour::sequence(spot, problems).map(|acts| Rule::new(target, acts));
+            return planned_behaviour::read_sequence(spot, problems).map(|acts| Rule::new(target, acts));
         }
         Content::Map(_) if !planned_behaviour::is_entry(spot) => {}
         Content::Map(_) | Content::Text(_) => {
-            return planned_behaviour::one(spot, problems).map(|act| Rule::new(target, vec![act]));
+            return planned_behaviour::read_single(spot, problems).map(|act| Rule::new(target, vec![act]));
         }
         Content::Null | Content::Bool(_) | Content::Number(_) => {
             spot.expected(
@@ -92,16 +92,18 @@ pub(super) fn read(spot: &LocatedNode<'_>, target: Target, problems: &mut Proble
     let object = Object::read(spot, fields::PLAN_RULE, "a step of a plan", problems)?;
     let mut shared = PlannedBehaviour::of(Behaviour::Pass);
     if let Some(duration) = object.spot("duration") {
-        shared.after = planned_behaviour::range(&duration, problems);
+        shared.after = planned_behaviour::read_range(&duration, problems);
     }
-    let drag = object.spot("drag").and_then(|spot| spot.duration(problems)).unwrap_or(DRAG);
-    planned_behaviour::words_of(&object, &mut shared, problems)?;
+    let drag = object.spot("drag").and_then(|spot| spot.read_duration(problems)).unwrap_or(DRAG);
+    planned_behaviour::read_texts(&object, &mut shared, problems)?;
     let order = match (object.spot("sequence"), object.spot("odds")) {
         (Some(_), Some(odds)) => {
             odds.refuse(problems, "give either `sequence` or `odds`, not both").hint("remove one of the two");
             return None;
         }
-        (Some(sequence), None) => BehaviourOrder::Sequence(planned_behaviour::sequence(&sequence, problems)?),
+        (Some(sequence), None) => {
+            BehaviourOrder::Sequence(planned_behaviour::read_sequence(&sequence, problems)?)
+        }
         (None, Some(odds)) => BehaviourOrder::Odds(emulate::read_odds(&odds, problems)?),
         (None, None) if object.names().next().is_none() => {
             spot.refuse(problems, "does not say what happens")

@@ -1,4 +1,4 @@
-//! Policies as the text of a file that loads to the same policies again.
+//! Formats policies as text that loads to the same policies again.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use unstuck_core::duration::{parse_duration, read_duration};
 use unstuck_core::policy::{Policy, PolicyDraft, PolicyProblem};
 use unstuck_core::time::Millis;
 
-/// Policies as YAML, one document each.
+/// Formats policies as YAML, one document each.
 pub fn export_yaml(policies: &[PolicyDocument]) -> String {
     let documents: Vec<String> = policies.iter().map(to_yaml).collect();
     documents.join("---\n")
 }
 
-/// Policies as a JSON list.
+/// Formats policies as a JSON list.
 pub fn export_json(policies: &[PolicyDocument]) -> String {
-    // Only a map with keys that are no texts could fail.
+    // Serialisation fails only for maps with non-string keys, which a document does not have.
     serde_json::to_string_pretty(policies).unwrap_or_default()
 }
 
-/// This policy, as it is written.
+/// Converts a policy to its wire form.
 pub fn document(policy: &Policy) -> PolicyDocument {
     let Policy { criteria, back_off, .. } = policy;
     let text = |text: &Option<Arc<str>>| text.as_deref().map(str::to_owned);
@@ -35,9 +35,9 @@ pub fn document(policy: &Policy) -> PolicyDocument {
         max_attempts: policy.max_attempts,
         priority: policy.is_priority_set.then_some(policy.priority),
         back_off: BackOffDocument {
-            delay: seconds(back_off.delay),
-            max_delay: back_off.max_delay.map(seconds),
-            multiplier: back_off.multiplier.map(plain_number),
+            delay: span_to_value(back_off.delay),
+            max_delay: back_off.max_delay.map(span_to_value),
+            multiplier: back_off.multiplier.map(number_to_value),
             random: back_off.random.then_some(true),
         },
         enabled: (!policy.enabled).then_some(false),
@@ -45,7 +45,7 @@ pub fn document(policy: &Policy) -> PolicyDocument {
     }
 }
 
-/// A draft as it is written, with nothing of what it leaves open; or what is wrong with it by itself.
+/// Converts a draft to its wire form without adding defaults, or returns what is wrong with it.
 pub fn document_of_draft(draft: &PolicyDraft) -> Result<PolicyDocument, Vec<PolicyProblem>> {
     let policy = draft.check(&Arc::from(""), 0)?;
     Ok(PolicyDocument {
@@ -56,7 +56,7 @@ pub fn document_of_draft(draft: &PolicyDraft) -> Result<PolicyDocument, Vec<Poli
     })
 }
 
-/// As one document of a YAML file.
+/// Formats a policy as one YAML document.
 pub fn to_yaml(policy: &PolicyDocument) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: Option<String>| {
@@ -64,22 +64,22 @@ pub fn to_yaml(policy: &PolicyDocument) -> String {
             let _ = writeln!(text, "{name}: {value}");
         }
     };
-    line("id", policy.id.as_deref().map(scalar));
-    line("name", Some(scalar(&policy.name)));
-    line("errorSubstring", policy.error_substring.as_deref().map(scalar));
-    line("flow", policy.flow.as_deref().map(scalar));
-    line("action", policy.action.as_deref().map(scalar));
-    line("actionType", policy.action_type.as_deref().map(scalar));
+    line("id", policy.id.as_deref().map(yaml_scalar));
+    line("name", Some(yaml_scalar(&policy.name)));
+    line("errorSubstring", policy.error_substring.as_deref().map(yaml_scalar));
+    line("flow", policy.flow.as_deref().map(yaml_scalar));
+    line("action", policy.action.as_deref().map(yaml_scalar));
+    line("actionType", policy.action_type.as_deref().map(yaml_scalar));
     line("maxAttempts", Some(policy.max_attempts.to_string()));
     line("priority", policy.priority.map(|priority| priority.to_string()));
-    line("backOff", Some(back_off(&policy.back_off)));
+    line("backOff", Some(format_back_off(&policy.back_off)));
     line("enabled", policy.enabled.map(|enabled| enabled.to_string()));
     line("includeFatal", policy.include_fatal.map(|include| include.to_string()));
     text
 }
 
-/// In seconds, as the numbers of policies are; as a text where a number would not come back as the same.
-fn seconds(span: Millis) -> Value {
+/// Converts a span to a number of seconds, or to a text where a number would lose precision.
+fn span_to_value(span: Millis) -> Value {
     #[expect(clippy::cast_precision_loss, reason = "what does not come back as it was is written as a text")]
     let number = match span.0 % 1_000 {
         0 => Value::from(span.0 / 1_000),
@@ -88,8 +88,8 @@ fn seconds(span: Millis) -> Value {
     if read_duration(&number) == Ok(span) { number } else { Value::from(format!("{}ms", span.0)) }
 }
 
-/// Without a fraction where there is none.
-fn plain_number(number: f64) -> Value {
+/// Converts a number to JSON, without a fraction where it has none.
+fn number_to_value(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < f64::from(i32::MAX) {
         #[expect(clippy::cast_possible_truncation, reason = "it is whole, and fits")]
         return Value::from(number as i32);
@@ -97,23 +97,24 @@ fn plain_number(number: f64) -> Value {
     Number::from_f64(number).map_or(Value::Null, Value::Number)
 }
 
-fn back_off(written: &BackOffDocument) -> String {
-    let mut parts = vec![format!("delay: {}", span(&written.delay))];
-    parts.extend(written.max_delay.as_ref().map(|max_delay| format!("maxDelay: {}", span(max_delay))));
+/// Formats a back-off as a YAML flow map.
+fn format_back_off(written: &BackOffDocument) -> String {
+    let mut parts = vec![format!("delay: {}", format_span(&written.delay))];
+    parts.extend(written.max_delay.as_ref().map(|max_delay| format!("maxDelay: {}", format_span(max_delay))));
     parts.extend(written.multiplier.as_ref().map(|multiplier| format!("multiplier: {multiplier}")));
     parts.extend(written.random.map(|random| format!("random: {random}")));
     format!("{{{}}}", parts.join(", "))
 }
 
-/// As people write it, where that says all of it.
-fn span(written: &Value) -> String {
+/// Formats a duration as people write it, if that is exact; else in milliseconds.
+fn format_span(written: &Value) -> String {
     let Ok(span) = read_duration(written) else { return written.to_string() };
     let shown = span.to_string();
     if parse_duration(&shown) == Ok(span) { shown } else { format!("{}ms", span.0) }
 }
 
-/// A text as a YAML scalar: plain where nothing could take it for something else, else in double quotes.
-fn scalar(text: &str) -> String {
+/// Formats a text as a YAML scalar: plain if no parser could take it for something else, else in double quotes.
+fn yaml_scalar(text: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./ ".contains(c);
     let starts_as_word = text.starts_with(|c: char| c.is_ascii_alphabetic()) && !text.ends_with(' ');
     if text.chars().all(is_plain) && (is_uuid(text) || (starts_as_word && !is_reserved(text))) {
@@ -134,13 +135,13 @@ fn scalar(text: &str) -> String {
     quoted
 }
 
-/// Words that some reader of YAML takes for something other than a text.
+/// Returns whether some YAML parser takes the word for something other than a text.
 fn is_reserved(text: &str) -> bool {
     let words = ["true", "false", "yes", "no", "on", "off", "y", "n", "null", "nan", "inf"];
     words.contains(&text.to_lowercase().as_str())
 }
 
-/// As generated ids are: no number looks like it.
+/// Returns whether a text is a UUID, which is never taken for a number.
 fn is_uuid(text: &str) -> bool {
     let parts: Vec<&str> = text.split('-').collect();
     parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])

@@ -1,4 +1,4 @@
-//! One policy: from a document to a draft that is right by itself.
+//! Reads one policy from a document into a draft that is valid by itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ const BACK_OFF: [(&str, &str); 4] = [
     ("random", "backOff.random"),
 ];
 
-/// Reads the policy of one document. What is wrong with it is reported, each thing once.
-pub(super) fn policy(node: &Node, file: &str, problems: &mut Problems<'_>) -> Option<LoadedPolicy> {
+/// Reads the policy of one document and reports everything that is wrong with it, each thing once.
+pub(super) fn read_policy(node: &Node, file: &str, problems: &mut Problems<'_>) -> Option<LoadedPolicy> {
     if node.entry("steps").is_some() && node.entry("name").is_none() {
         problems.error(node.at, "", "this is a flow, not a policy").hint("run flows with `unstuck run`");
         return None;
@@ -39,34 +39,34 @@ pub(super) fn policy(node: &Node, file: &str, problems: &mut Problems<'_>) -> Op
     }
     let object = Object::read(&LocatedNode::root(node), fields::POLICY, "a policy", problems)?;
     let mut reader = Reader { problems, wrong: Vec::new() };
-    reader.blame_misspelled(&object, node, fields::POLICY, |name| name);
+    reader.mark_misspelled_fields(&object, node, fields::POLICY, |name| name);
     let draft = PolicyDraft {
-        id: reader.read(&object, "id", "id", label),
-        name: reader.read(&object, "name", "name", label),
+        id: reader.read_field(&object, "id", "id", read_label),
+        name: reader.read_field(&object, "name", "name", read_label),
         criteria: Criteria {
-            error_substring: reader.read(&object, "errorSubstring", "errorSubstring", criterion),
-            flow: reader.read(&object, "flow", "flow", criterion),
-            action: reader.read(&object, "action", "action", criterion),
-            action_type: reader.read(&object, "actionType", "actionType", criterion),
+            error_substring: reader.read_field(&object, "errorSubstring", "errorSubstring", read_criterion),
+            flow: reader.read_field(&object, "flow", "flow", read_criterion),
+            action: reader.read_field(&object, "action", "action", read_criterion),
+            action_type: reader.read_field(&object, "actionType", "actionType", read_criterion),
         },
-        max_attempts: reader.read(&object, "maxAttempts", "maxAttempts", |spot, problems| {
-            spot.whole(i128::from(i64::MIN), "a whole number of at least 2", problems)
+        max_attempts: reader.read_field(&object, "maxAttempts", "maxAttempts", |spot, problems| {
+            spot.read_whole(i128::from(i64::MIN), "a whole number of at least 2", problems)
         }),
-        priority: reader.read(&object, "priority", "priority", |spot, problems| {
-            spot.whole(i128::from(i32::MIN), "a whole number, such as 150", problems)
+        priority: reader.read_field(&object, "priority", "priority", |spot, problems| {
+            spot.read_whole(i128::from(i32::MIN), "a whole number, such as 150", problems)
         }),
-        back_off: reader.back_off(&object),
-        enabled: reader.read(&object, "enabled", "enabled", LocatedNode::boolean),
-        include_fatal: reader.read(&object, "includeFatal", "includeFatal", LocatedNode::boolean),
+        back_off: reader.read_back_off(&object),
+        enabled: reader.read_field(&object, "enabled", "enabled", LocatedNode::read_boolean),
+        include_fatal: reader.read_field(&object, "includeFatal", "includeFatal", LocatedNode::read_boolean),
     };
     let wrong = reader.wrong;
-    let policy = LoadedPolicy { draft, file: file.into(), at: object.at, fields: places(&object) };
-    report(&policy, &wrong, problems);
+    let policy = LoadedPolicy { draft, file: file.into(), at: object.at, fields: field_positions(&object) };
+    report_draft_problems(&policy, &wrong, problems);
     Some(policy)
 }
 
-/// Reports what the core says about the draft, where it does not only follow from what was reported already.
-fn report(policy: &LoadedPolicy, wrong: &[&str], problems: &mut Problems<'_>) {
+/// Reports the core's problems with the draft, except those that only follow from fields reported already.
+fn report_draft_problems(policy: &LoadedPolicy, wrong: &[&str], problems: &mut Problems<'_>) {
     let is_known = |field: &str| {
         let outer = field.split('.').next().unwrap_or(field);
         let follows = field == "errorSubstring" && CRITERIA.iter().any(|field| wrong.contains(field));
@@ -76,13 +76,13 @@ fn report(policy: &LoadedPolicy, wrong: &[&str], problems: &mut Problems<'_>) {
     let found = policy.draft.check(&nobody, 0).err().unwrap_or_default();
     for problem in found.into_iter().filter(|problem| !is_known(problem.field)) {
         problems
-            .error(policy.place(problem.field), problem.field, problem.message)
+            .error(policy.position_of_field(problem.field), problem.field, problem.message)
             .hint(problem.hint.to_owned());
     }
 }
 
-/// Where the fields of a policy are written.
-fn places(object: &Object<'_>) -> BTreeMap<&'static str, Position> {
+/// Collects where the fields of a policy are written.
+fn field_positions(object: &Object<'_>) -> BTreeMap<&'static str, Position> {
     let mut places: BTreeMap<&'static str, Position> =
         object.names().filter_map(|(name, _)| Some((name, object.spot(name)?.node.at))).collect();
     if let Some(LocatedNode { node: Node { content: Content::Map(entries), .. }, .. }) =
@@ -97,15 +97,15 @@ fn places(object: &Object<'_>) -> BTreeMap<&'static str, Position> {
     places
 }
 
-/// Reads fields, and remembers which are wrong: what follows from that is not reported too.
+/// Reads fields and remembers which are wrong, so that problems that only follow from them are not reported.
 struct Reader<'p, 'f> {
     problems: &'p mut Problems<'f>,
     wrong: Vec<&'static str>,
 }
 
 impl Reader<'_, '_> {
-    /// A field that is given: nothing (`null`) counts as left out.
-    fn read<'a, T>(
+    /// Reads a field if it is given; null counts as absent.
+    fn read_field<'a, T>(
         &mut self,
         object: &Object<'a>,
         name: &str,
@@ -120,8 +120,8 @@ impl Reader<'_, '_> {
         value
     }
 
-    /// A field that is missing because its name is misspelled was reported as an unknown one.
-    fn blame_misspelled(
+    /// Marks a missing field as wrong if an unknown key is probably a misspelling of it: the key has been reported.
+    fn mark_misspelled_fields(
         &mut self,
         object: &Object<'_>,
         node: &Node,
@@ -134,29 +134,32 @@ impl Reader<'_, '_> {
         self.wrong.extend(meant.filter(|name| object.get(name).is_none()).map(full));
     }
 
-    /// When to resume: a duration, or its parts.
-    fn back_off(&mut self, policy: &Object<'_>) -> Option<DraftBackOff> {
+    /// Reads a back-off: a duration, or an object with its parts.
+    fn read_back_off(&mut self, policy: &Object<'_>) -> Option<DraftBackOff> {
         let spot = policy.spot("backOff")?;
         if matches!(spot.node.content, Content::Null) {
             return None;
         }
         if !matches!(spot.node.content, Content::Map(_)) {
-            let delay = self.read(policy, "backOff", "backOff", delay);
+            let delay = self.read_field(policy, "backOff", "backOff", read_delay);
             return Some(DraftBackOff { delay, ..DraftBackOff::default() });
         }
         let object = Object::read(&spot, fields::BACK_OFF, "`backOff`", self.problems)?;
         let full = |name| BACK_OFF.iter().find(|(short, _)| *short == name).map_or(name, |(_, full)| *full);
-        self.blame_misspelled(&object, spot.node, fields::BACK_OFF, full);
+        self.mark_misspelled_fields(&object, spot.node, fields::BACK_OFF, full);
         let back_off = DraftBackOff {
-            delay: self.read(&object, "delay", "backOff.delay", delay),
-            max_delay: self.read(&object, "maxDelay", "backOff.maxDelay", delay),
-            multiplier: self.read(&object, "multiplier", "backOff.multiplier", multiplier),
-            random: self.read(&object, "random", "backOff.random", LocatedNode::boolean).unwrap_or(false),
+            delay: self.read_field(&object, "delay", "backOff.delay", read_delay),
+            max_delay: self.read_field(&object, "maxDelay", "backOff.maxDelay", read_delay),
+            multiplier: self.read_field(&object, "multiplier", "backOff.multiplier", read_multiplier),
+            random: self
+                .read_field(&object, "random", "backOff.random", LocatedNode::read_boolean)
+                .unwrap_or(false),
         };
         self.warn_without_effect(&object, &back_off);
         Some(back_off)
     }
 
+    /// Warns about parts of a back-off that have no effect together with others.
     fn warn_without_effect(&mut self, object: &Object<'_>, back_off: &DraftBackOff) {
         let mut warn = |name: &str, message: &str| {
             if let Some(entry) = object.get(name) {
@@ -174,8 +177,8 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A text, or a number as it is spelled: `errorSubstring: 503`.
-fn text(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
+/// Reads a text, or a number as it is spelled: `errorSubstring: 503`.
+fn read_text(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
     match spot.node.content {
         Content::Text(_) | Content::Number(_) => spot.node.spelling(problems.text).map(Into::into),
         Content::Null | Content::Bool(_) | Content::List(_) | Content::Map(_) => {
@@ -185,9 +188,9 @@ fn text(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>>
     }
 }
 
-/// A name or an id: something that fits on one line.
-fn label(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
-    let text = text(spot, problems)?;
+/// Reads a name or an id, which must fit on one line.
+fn read_label(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
+    let text = read_text(spot, problems)?;
     if text.chars().count() > MAX_NAME {
         spot.refuse(problems, format!("longer than {MAX_NAME} characters"));
         return None;
@@ -200,9 +203,9 @@ fn label(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>
     Some(text)
 }
 
-/// What errors are compared with.
-fn criterion(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
-    let text = text(spot, problems)?;
+/// Reads a criterion; warns if it is blank, which is ignored.
+fn read_criterion(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<str>> {
+    let text = read_text(spot, problems)?;
     if text.trim().is_empty() {
         problems
             .warning(spot.node.at, &spot.path, "is empty and is ignored")
@@ -211,8 +214,8 @@ fn criterion(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<Arc<
     Some(text)
 }
 
-/// A number; one that is too small is left for the core to refuse.
-fn multiplier(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<f64> {
+/// Reads a number; one that is too small is left for the core to refuse.
+fn read_multiplier(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<f64> {
     match &spot.node.content {
         Content::Number(number) => number.as_f64(),
         Content::Null | Content::Bool(_) | Content::Text(_) | Content::List(_) | Content::Map(_) => {
@@ -222,8 +225,8 @@ fn multiplier(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<f64
     }
 }
 
-/// A duration in milliseconds. One below zero is left for the core to refuse.
-fn delay(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<i64> {
+/// Reads a duration in milliseconds; a negative one is left for the core to refuse.
+fn read_delay(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<i64> {
     let forward = match &spot.node.content {
         Content::Number(number) => {
             number.as_f64().filter(|seconds| *seconds < 0.0).map(|seconds| Value::from(-seconds))
@@ -237,6 +240,6 @@ fn delay(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<i64> {
     if let Some(Ok(span)) = forward.map(|forward| read_duration(&forward)) {
         return i64::try_from(span.0).ok().map(|ms| -ms);
     }
-    let span = spot.duration(problems)?;
+    let span = spot.read_duration(problems)?;
     i64::try_from(span.0).ok()
 }

@@ -208,7 +208,7 @@ impl<'c> RunChecks<'c> {
             };
             history.check_event(&record.event, findings);
             ended.follow(&record.event, history.run(), pos > self.snapshot.errors_from);
-            record.event.payloads(|payload| {
+            record.event.for_each_payload(|payload| {
                 payloads.insert(payload);
             });
             if pos == row_head {

@@ -139,7 +139,7 @@ fn errors_that_were_recorded_by_a_clock_that_was_ahead_are_as_promised_once_it_w
         connection.execute_batch(ahead).expect("done");
         if was_set_back {
             let mut clock = ClockRecord::default();
-            clock.add(ClockCorrection { from: Time(2_000), to: Time(1_000) });
+            clock.record_correction(ClockCorrection { from: Time(2_000), to: Time(1_000) });
             let text = serde_json::to_string(&clock).expect("written");
             connection.execute("INSERT INTO meta (name, value) VALUES ('clock', ?1)", [text]).expect("done");
         }

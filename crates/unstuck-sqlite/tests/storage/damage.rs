@@ -176,7 +176,7 @@ fn read_all(store: &mut SqliteStore) -> Result<Vec<Run>, StoreError> {
         assert_eq!(history.len() as u64, run.seq);
         let mut payloads = Vec::new();
         for event in &history {
-            event.payloads(|payload| payloads.push(payload));
+            event.for_each_payload(|payload| payloads.push(payload));
         }
         assert!(store.payloads(&payloads)?.iter().all(Option::is_some), "its payloads are there");
         if let Some(key) = &run.key {

@@ -182,7 +182,7 @@ fn rows_from_before_checksums_are_read_and_those_after_have_one() {
     assert_eq!(all.iter().map(|run| run.state().word()).collect::<Vec<_>>(), ["waiting", "completed"]);
     let mut payloads = Vec::new();
     for event in store.history(all[1].id, 0, 9).expect("reads") {
-        event.payloads(|payload| payloads.push(payload));
+        event.for_each_payload(|payload| payloads.push(payload));
     }
     assert_eq!(payloads.len(), 2);
     assert!(store.payloads(&payloads).expect("reads").iter().all(Option::is_some));

@@ -73,7 +73,7 @@ fn open_and_read(folder: &Path) -> Result<(), StoreError> {
     for run in &runs {
         let mut payloads = Vec::new();
         for event in store.history(run.id, 0, usize::MAX)? {
-            event.payloads(|payload| payloads.push(payload));
+            event.for_each_payload(|payload| payloads.push(payload));
         }
         store.payloads(&payloads)?;
     }
@@ -216,7 +216,7 @@ fn a_damaged_payload_is_told_with_what_it_is_and_harms_nothing_else() {
     {
         let mut payloads = Vec::new();
         for event in store.history(other.id, 0, 9).expect("reads") {
-            event.payloads(|payload| payloads.push(payload));
+            event.for_each_payload(|payload| payloads.push(payload));
         }
         assert!(store.payloads(&payloads).expect("reads").iter().all(Option::is_some));
     }

@@ -12,7 +12,7 @@ use unstuck_core::command::{
     Changes, Command, Notice, NoticeBody, OnDuplicate, Report, Rerun, Start, StartInput,
 };
 use unstuck_core::decide::{Answer, Context, Decision, LeaseMove, Touched, decide, notice_of_refused_child};
-use unstuck_core::errors::open_errors;
+use unstuck_core::errors::changed_open_errors;
 use unstuck_core::event::{Actor, Event};
 use unstuck_core::home::Homes;
 use unstuck_core::id::{BulkId, FlowId, Ids, PayloadId, RunId};
@@ -142,7 +142,7 @@ impl<S: Store> Driver<S> {
     /// them next.
     pub fn set_clock(&mut self, by: i64) {
         let correction = ClockCorrection { from: self.now, to: self.now.shifted(by) };
-        self.clock.add(correction);
+        self.clock.record_correction(correction);
         self.now = correction.to;
         self.store.begin().expect("begins");
         let stage = Stage { at: self.now, clock: Some(self.clock.clone()), ..Stage::default() };
@@ -513,7 +513,7 @@ impl Working {
         };
         stage.runs.push(RunChange {
             slot: slot_claim(&run, &flow),
-            open_errors: open_errors(&events, &run, &flow),
+            open_errors: changed_open_errors(&events, &run, &flow),
             run: Box::new(run),
             flow: flow.name.clone(),
             events,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use unstuck_core::bulk::{Bulk, BulkRef, TargetResult};
 use unstuck_core::clock::ClockRecord;
-use unstuck_core::downtime::{Downtime, correct_clock, record_downtime};
+use unstuck_core::downtime::{Downtime, record_downtime, shift_downtimes};
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
@@ -167,7 +167,7 @@ impl MemoryState {
             self.forget(id);
         }
         if let Some(clock) = stage.clock {
-            correct_clock(&mut self.downtimes, clock.shift.saturating_sub(self.clock.shift));
+            shift_downtimes(&mut self.downtimes, clock.shift.saturating_sub(self.clock.shift));
             self.clock = clock;
         }
         if let Some(down) = stage.downtime {
@@ -403,7 +403,7 @@ impl MemoryState {
     fn forget(&mut self, id: RunId) {
         let Some(kept) = self.runs.remove(&id) else { return };
         for event in kept.history.after(0, usize::MAX) {
-            event.payloads(|payload| drop(self.payloads.remove(&payload)));
+            event.for_each_payload(|payload| drop(self.payloads.remove(&payload)));
         }
         if let Ok(place) = self.order.binary_search(&id) {
             self.order.remove(place);

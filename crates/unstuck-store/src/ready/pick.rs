@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use unstuck_core::eligible::{Demand, Entry, Snapshot, eligible_in_queue};
+use unstuck_core::eligible::{Demand, Entry, Snapshot, check_eligible_in_queue};
 use unstuck_core::offer::Offer;
 
 use crate::contract::Candidate;
@@ -134,7 +134,7 @@ impl Line {
             let Reverse((turn, offer)) = *first;
             let taker = &takers[offer];
             // A pick goes by priority: nothing better waits for anybody.
-            if eligible_in_queue(entry, &taker.offer, Snapshot::default()).is_err() {
+            if check_eligible_in_queue(entry, &taker.offer, Snapshot::default()).is_err() {
                 PeekMut::pop(first);
             } else if turn != taker.turn {
                 *first = Reverse((taker.turn, offer));

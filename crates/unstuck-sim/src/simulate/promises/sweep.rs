@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use unstuck_core::downtime::correct_clock;
+use unstuck_core::downtime::shift_downtimes;
 use unstuck_core::errors::LedTo;
 use unstuck_core::event::{Fact, UnitFact};
 use unstuck_core::id::RunId;
@@ -93,7 +93,7 @@ impl Promises {
     /// Nobody is left longer than a limit of an attempt, once the engine has done all that it had to do.
     fn check_leases(&self, store: &mut dyn Store, all: &All) -> Result<(), CheckError> {
         let mut downtimes = store.downtimes()?;
-        correct_clock(&mut downtimes, store.clock()?.shift.saturating_neg());
+        shift_downtimes(&mut downtimes, store.clock()?.shift.saturating_neg());
         let heard: BTreeMap<(RunId, Option<UnitRef>), Option<Time>> = store
             .due(Time(i64::MAX), usize::MAX)?
             .into_iter()
