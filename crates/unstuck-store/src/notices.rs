@@ -193,7 +193,8 @@ impl Notices {
     fn remove_postponed(&mut self, id: NoticeId) -> Option<Notice> {
         let found = self.postponed.iter_mut().find_map(|(to, line)| Some((*to, line.notices.remove(&id)?)));
         let (to, notice) = found?;
-        if self.postponed.get(&to).is_some_and(|line| line.notices.is_empty()) {
+        // Only what comes first in a line is waited for: what comes behind it has not been tried.
+        if self.postponed.get(&to).is_some_and(|line| line.notices.keys().all(|left| *left > id)) {
             self.offer_again(to);
         }
         Some(notice)
@@ -266,6 +267,16 @@ mod tests {
         notices.bring_back(Time(500));
         assert_eq!(offered(&notices), [1, 2, 3]);
         assert_eq!(notices.postpone(NoticeId(1), Time(500)), Some(delivery.postponed(Time(500))));
+    }
+
+    #[test]
+    fn what_comes_behind_one_that_is_gone_is_offered() {
+        let mut notices = outbox(&[ONE, ONE, ONE]);
+        notices.postpone(NoticeId(1), Time(100));
+        notices.remove(NoticeId(2));
+        assert_eq!((offered(&notices), notices.next_due()), (vec![], Some(Time(103))));
+        notices.remove(NoticeId(1));
+        assert_eq!((offered(&notices), notices.next_due()), (vec![3], None));
     }
 
     #[test]
