@@ -212,7 +212,9 @@ impl SqliteStore {
         job: &mut PendingTransaction,
     ) {
         self.state.things.unlock(&std::mem::take(&mut self.locked_things));
-        things.iter().for_each(|thing| self.state.things.put(thing.clone()));
+        for thing in &things {
+            self.state.things.put(thing.clone());
+        }
         for (target, result) in &results {
             self.state.results.put(*target, result.clone(), job.stage);
         }

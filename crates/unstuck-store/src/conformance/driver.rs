@@ -1,5 +1,6 @@
 //! The smallest engine: it decides commands with the core and stages what comes of them, one batch at a time.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -341,11 +342,11 @@ impl<S: Store> Driver<S> {
     ) -> Result<(), StoreError> {
         let mut things: BTreeMap<BulkId, Option<Thing>> = BTreeMap::new();
         for (target, result) in told {
-            if !things.contains_key(&target.bulk) {
-                let locked = self.lock_bulk(target.bulk)?;
-                things.insert(target.bulk, locked);
-            }
-            let Some(Some(thing)) = things.get_mut(&target.bulk) else { continue };
+            let known = match things.entry(target.bulk) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(vacant) => vacant.insert(self.lock_bulk(target.bulk)?),
+            };
+            let Some(thing) = known else { continue };
             let ThingBody::Bulk(bulk) = &mut thing.body;
             let before = stage.results.iter().rev().find(|(known, _)| *known == target);
             let known = match before {
