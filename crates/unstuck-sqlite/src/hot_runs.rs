@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use unstuck_core::id::RunId;
-use unstuck_core::model::run::Run;
+use unstuck_core::model::run::{Run, RunState};
 use unstuck_store::invariants::RunPosition;
 
 /// The runs in memory.
@@ -29,6 +29,8 @@ pub(crate) struct HotRun {
     pub(crate) head: u64,
     /// The position of the first event that its row lacks; `None` if it lacks nothing.
     pub(crate) behind_since: Option<u64>,
+    /// The state that its row says, if it has one.
+    pub(crate) row: Option<RunState>,
     /// Whether there are rows of its wakeups.
     pub(crate) has_wakes: bool,
     /// Whether there are rows of its leases.
@@ -91,6 +93,7 @@ impl HotRuns {
                     flow,
                     head,
                     behind_since: None,
+                    row: None,
                     has_wakes: false,
                     has_leases: false,
                 });
@@ -166,8 +169,15 @@ mod tests {
             for id in 1..=3 {
                 let run = Residency::Out(RunPosition { seq, generation: 1, is_final: false });
                 let flow = Arc::from("f");
-                let entry =
-                    HotRun { run, flow, head: seq, behind_since: None, has_wakes: false, has_leases: false };
+                let entry = HotRun {
+                    run,
+                    flow,
+                    head: seq,
+                    behind_since: None,
+                    row: None,
+                    has_wakes: false,
+                    has_leases: false,
+                };
                 hot.insert(RunId(id), entry);
                 hot.mark_recent(RunId(id), seq);
             }

@@ -10,6 +10,7 @@
 //! what is in memory may never have been durable. After it is opened again, all that was acknowledged is there.
 
 mod access;
+mod candidates;
 mod checksum;
 mod copy;
 mod error;
@@ -34,6 +35,7 @@ mod stage;
 mod state;
 pub mod stats;
 mod store;
+mod stored_summary;
 mod table;
 mod telemetry;
 pub mod verify;

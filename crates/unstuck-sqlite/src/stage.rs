@@ -10,6 +10,7 @@ use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::model::run::{Run, Slot};
 use unstuck_core::model::unit::{AttemptPhase, UnitRef, UnitState};
+use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Wakeup;
 use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
@@ -19,7 +20,6 @@ use unstuck_store::tally::hits_of;
 use crate::hot_runs::Residency;
 use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups};
 use crate::options::MemoryLimits;
-use crate::overlay::FreshRun;
 use crate::pending_transaction::{Entry, MovedLease, ParkedWake, PendingTransaction, Row, unit_columns};
 use crate::store::SqliteStore;
 use crate::table::bulk;
@@ -188,10 +188,10 @@ impl SqliteStore {
             let wakes = StoredWakeups { replaces_all, list: wakes, slot: StoredSlot::of(&slot) };
             prev = self.append_event(job, id, prev, event, Some(wakes));
         }
-        if has_events && !is_final {
-            job.fresh.push((id, Some(FreshRun::of(&run, &flow, prev, self.state.timers.first_of(id)))));
-        }
         self.state.hot.put(id, run, flow, prev);
+        if has_events && !is_final {
+            job.fresh.extend(self.state.fresh_run(id).map(|fresh| (id, Some(fresh))));
+        }
         if let Some(hot) = self.state.hot.get_mut(id).filter(|_| has_leases) {
             hot.has_leases = true;
         }
@@ -325,16 +325,16 @@ impl SqliteStore {
         job.rows.push(Row {
             run: id,
             flow: hot.flow.clone(),
-            state: run.state().word(),
-            parent: run.origin.parent(),
+            summary: RunSummary::of(run),
+            had_row: hot.row.is_some(),
             head: hot.head,
             slot,
-            rests: run.attention(),
             is_local,
             had_wakes: hot.has_wakes || hot.has_leases,
             wakes,
         });
         job.fresh.push((id, None));
+        hot.row = Some(run.state());
         hot.behind_since = None;
         hot.has_wakes = true;
         hot.has_leases = false;

@@ -12,6 +12,7 @@ mod changes;
 mod errors;
 mod filter;
 mod reader;
+mod tail;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,9 +39,10 @@ use unstuck_core::wakeup::{ReadyAttempt, Wakeup};
 
 pub use crate::logs::RunLogs;
 pub use changes::{AuditId, BulkChange, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
-pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenErrorFilter};
+pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, GroupPlace, MAX_EXAMPLES, OpenErrorFilter};
 pub use filter::{Filtered, RunFilter};
-pub use reader::Reader;
+pub use reader::{Reader, RunCounts};
+pub use tail::{Cursor, OnChange, TailError, TailPage, Watchers};
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
 pub trait Store {
