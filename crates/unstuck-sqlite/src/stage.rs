@@ -263,16 +263,21 @@ impl SqliteStore {
     }
 
     /// The rows that are furthest behind are written again while the tail of the log is long, and those that have rested
-    /// longest park while there are too many in memory.
+    /// longest park while there are too many in memory. Once there is one too many, some more go with it: their rows are
+    /// neighbours, and a page that is written once for all of them would be written with each of them otherwise.
     pub(crate) fn write_rows_behind(&mut self, job: &mut PendingTransaction) {
         let MemoryLimits { max_runs, max_tail } = self.options.room;
+        let end = self.state.end;
+        let is_long = self.state.hot.furthest_behind().is_some_and(|(pos, _)| end + 1 - pos > max_tail);
+        let tail = if is_long { max_tail - max_tail / 64 } else { max_tail };
+        let are_many = self.state.hot.len() > max_runs + self.leaving.len();
+        let runs = if are_many { max_runs - max_runs / 64 } else { max_runs };
         for _ in 0..self.options.max_parked {
-            let end = self.state.end;
             match self.state.hot.furthest_behind() {
                 // It may be busy, so it stays: to make its state again would cost all of its history.
-                Some((pos, run)) if end + 1 - pos > max_tail => self.write_row(run, job),
+                Some((pos, run)) if end + 1 - pos > tail => self.write_row(run, job),
                 Some(_) | None => {
-                    if self.state.hot.len() <= max_runs + self.leaving.len() {
+                    if self.state.hot.len() <= runs + self.leaving.len() {
                         return;
                     }
                     let Some(run) = self.state.hot.least_recent() else { return };

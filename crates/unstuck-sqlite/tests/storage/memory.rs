@@ -83,3 +83,24 @@ fn a_busy_run_stays_in_memory_while_the_rows_keep_up_with_the_log() {
     let found = driver.store.store().runs_in_memory();
     assert!((1..=6).contains(&found), "{found} of 51 runs were in the last 10 events of the log");
 }
+
+/// With one row for each event that comes, the same pages would be written again with each of them.
+#[test]
+fn rows_of_runs_that_wait_are_written_several_at_a_time() {
+    let rooms =
+        [MemoryLimits { max_runs: 320, max_tail: 10_000 }, MemoryLimits { max_runs: 10_000, max_tail: 320 }];
+    for room in rooms {
+        let options = Options { hand: WriteMode::Caller, room, ..Options::default() };
+        let mut driver = Driver::new(Fixture::on_a_disk(options, Power::steady(1)));
+        let flow = driver.keep(sequence("f", vec![action("a")]));
+        driver.store.store().watch();
+        for _ in 0..500 {
+            driver.start(&flow);
+            assert_eq!(settle(&mut driver.store, 1), []);
+        }
+        let rows: Vec<u64> = driver.store.store().stats().transactions.iter().map(|t| t.runs.count).collect();
+        let (all, with_rows) = (rows.iter().sum::<u64>(), rows.iter().filter(|rows| **rows > 0).count());
+        assert!((500 - 320..=500 - 320 + 5).contains(&all), "{all} rows with {room:?}");
+        assert!(with_rows <= 30, "{all} rows in {with_rows} transactions with {room:?}");
+    }
+}
