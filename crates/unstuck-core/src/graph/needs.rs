@@ -98,8 +98,8 @@ impl Reach<'_> {
                 let is_rest_over = items.tally.held + items.tally.error <= 1;
                 let is_last = (nobodys || items.in_motion <= 1 && (ends_many || is_rest_over))
                     && (ends_many || items.items_to_launch().next().is_none());
-                for unit in items.units.values().filter(|_| is_last) {
-                    self.needs.add_unit_output(unit);
+                if is_last {
+                    items.units.values().for_each(|unit| self.needs.add_unit_output(unit));
                 }
             }
             StepRun::Single(unit) if !unit.state.is_final() => self.add_step_reads(step),
