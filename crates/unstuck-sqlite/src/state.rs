@@ -41,6 +41,8 @@ pub(crate) struct StoreState {
     pub(crate) keys: RecentKeys,
     /// The position of the last event.
     pub(crate) end: u64,
+    /// The last stage that was durable when this was read.
+    pub(crate) stage: u64,
     pub(crate) last_notice: u64,
     pub(crate) last_error: u64,
     pub(crate) last_id: u64,
@@ -77,13 +79,16 @@ impl StoreState {
     /// The runs whose rows are behind.
     pub(crate) fn fresh_runs(&self) -> OverlayChanges {
         let behind = self.hot.iter().filter(|(_, hot)| hot.behind_since.is_some());
-        let fresh = behind.filter_map(|(id, hot)| match &hot.run {
-            Residency::Here(run) => {
-                Some((*id, Some(FreshRun::of(run, &hot.flow, hot.head, self.timers.first_of(*id)))))
-            }
+        behind.filter_map(|(id, _)| Some((*id, Some(self.fresh_run(*id)?)))).collect()
+    }
+
+    /// What readers are told of a run while its row is behind.
+    pub(crate) fn fresh_run(&self, id: RunId) -> Option<FreshRun> {
+        let hot = self.hot.get(id)?;
+        match &hot.run {
+            Residency::Here(run) => Some(FreshRun::of(run, hot, self.timers.first_of(id))),
             Residency::Out(_) => None,
-        });
-        fresh.collect()
+        }
     }
 
     /// Nothing of this run is offered.

@@ -14,6 +14,7 @@
 mod bulks;
 mod by_run;
 mod chain;
+mod counts;
 mod errors;
 mod file;
 mod kept_state;

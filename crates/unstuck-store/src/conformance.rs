@@ -219,6 +219,8 @@ macro_rules! conformance_tests {
                 what_is_not_durable_is_not_shown
                 what_was_shown_survives_a_crash
                 a_reader_sees_all_that_is_there
+                a_long_history_is_read_from_its_middle
+                a_tail_tells_all_that_happens
                 others_read_meanwhile
             ]
             definitions: [

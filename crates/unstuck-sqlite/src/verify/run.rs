@@ -5,15 +5,17 @@ use std::sync::Arc;
 
 use unstuck_core::bulk::BulkRef;
 use unstuck_core::digest::is_digest_of;
-use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Payload;
 use unstuck_core::model::run::{Run, Slot};
+use unstuck_core::summary::RunSummary;
 use unstuck_store::contract::StoreError;
 use unstuck_store::verify::history::HistoryCheck;
 use unstuck_store::verify::{FORGET, Finding, Promise, RESTORE, movers};
 
 use crate::error::store_error;
 use crate::list_runs::bits;
+use crate::stored_summary;
 use crate::table::payload;
 use crate::table::run_key;
 use crate::table::run_snapshot::{self, RunSnapshot};
@@ -96,6 +98,8 @@ struct RunRowState {
     slot: Option<String>,
     is_local: bool,
     rests: Option<i64>,
+    version: Option<i64>,
+    summary: Option<String>,
 }
 
 impl<'c> RunChecks<'c> {
@@ -128,7 +132,8 @@ impl<'c> RunChecks<'c> {
         let mut statement = select(run_snapshot::COLUMNS, "run_snapshot", "run")?;
         let mut snapshots = ByRun::new(statement.query(ends()).map_err(store_error)?, run_snapshot::read)?;
 
-        let mut statement = select("id, flow, state, parent, head, slot, local, rests", "run", "id")?;
+        let mut statement =
+            select("id, flow, state, parent, head, slot, local, rests, version, summary", "run", "id")?;
         let mut found = ByRun::new(statement.query(ends()).map_err(store_error)?, read_row)?;
         for id in self.snapshot.ids_in(range)? {
             let row = found.of(id).map(|rows| rows.into_iter().next());
@@ -261,6 +266,12 @@ impl<'c> RunChecks<'c> {
         // Rows from before this was kept do not say.
         differs("rest", &row.rests.unwrap_or(rests).to_string(), &rests.to_string());
         differs("work", hands(row.is_local), hands(is_local));
+        if let Some(version) = row.version {
+            differs("version", &FlowId(unsigned(version)).to_string(), &run.flow.to_string());
+        }
+        if let (Some(said), Ok(is)) = (&row.summary, stored_summary::text_of(&RunSummary::of(run))) {
+            differs("summary", said, &is);
+        }
         // One that is damaged has a finding of its own.
         if let Some(version) = self.snapshot.flows.get(&run.flow).filter(|version| version.flow.is_some()) {
             differs("flow", &row.flow, &version.name);
@@ -426,5 +437,7 @@ fn to_row(row: &rusqlite::Row<'_>) -> Result<RunRowState, rusqlite::Error> {
         slot: row.get(5)?,
         is_local: row.get(6)?,
         rests: row.get(7)?,
+        version: row.get(8)?,
+        summary: row.get(9)?,
     })
 }

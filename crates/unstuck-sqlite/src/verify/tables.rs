@@ -14,6 +14,7 @@ use crate::table::unsigned;
 use crate::verify::CheckReport;
 use crate::verify::bulks;
 use crate::verify::chain::Chain;
+use crate::verify::counts;
 use crate::verify::errors;
 use crate::verify::logs;
 use crate::verify::run::{Totals, unreadable};
@@ -57,7 +58,8 @@ pub(crate) fn check_totals(
     }
     tell_unreadable("the notices", notices(snapshot, report), report)?;
     tell_unreadable("the keys", orphaned_keys(snapshot, totals, report), report)?;
-    tell_unreadable("the bulk actions", bulks::check(snapshot, totals, report), report)
+    tell_unreadable("the bulk actions", bulks::check(snapshot, totals, report), report)?;
+    tell_unreadable("the counts", counts::check(snapshot.connection, report), report)
 }
 
 /// Something that cannot be read is a finding.

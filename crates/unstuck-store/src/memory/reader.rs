@@ -9,15 +9,16 @@ use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
 use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
-use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    AuditId, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, OpenErrorFilter, PolicyAudit,
-    PolicyHits, Reader, RunFilter, RunLogs, SetAside, Stage, StoreError,
+    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, OnChange,
+    OpenErrorFilter, PolicyAudit, PolicyHits, Reader, RunChange, RunCounts, RunFilter, RunLogs, SetAside,
+    Stage, StoreError, TailError, TailPage, Watchers,
 };
 use crate::memory::state::MemoryState;
 
@@ -27,11 +28,27 @@ pub(super) struct Durable {
     state: Mutex<MemoryState>,
     /// What each of those that share the store has set aside.
     aside: Mutex<BTreeMap<(usize, RunId), SetAside>>,
+    /// Every event, by run and number, in the order in which they became durable.
+    log: Mutex<Vec<(RunId, u64)>>,
+    watchers: Watchers,
 }
+
+/// A store in memory has one life.
+const EPOCH: u64 = 1;
 
 impl Durable {
     pub(super) fn new(state: MemoryState) -> Arc<Durable> {
-        Arc::new(Durable { state: Mutex::new(state), aside: Mutex::default() })
+        let log = Mutex::new(state.events_by_time());
+        Arc::new(Durable {
+            state: Mutex::new(state),
+            aside: Mutex::default(),
+            log,
+            watchers: Watchers::default(),
+        })
+    }
+
+    fn log(&self) -> MutexGuard<'_, Vec<(RunId, u64)>> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, MemoryState> {
@@ -43,10 +60,18 @@ impl Durable {
         let changed = stage.runs.iter().map(|change| change.run.id);
         let unchanged = stage.unchanged.iter().map(|run| run.id);
         let runs: Vec<RunId> = changed.chain(unchanged).chain(stage.forgotten.iter().copied()).collect();
+        let happened = |change: &RunChange| -> Vec<(RunId, u64)> {
+            change.events.iter().map(|event| (change.run.id, event.seq)).collect()
+        };
+        let events: Vec<(RunId, u64)> = stage.runs.iter().flat_map(happened).collect();
         let mut durable = self.state();
         let mut locked = Vec::with_capacity(runs.len());
         durable.lock(&runs, &mut locked)?;
-        durable.stage(stage, last_notice, &locked)
+        durable.stage(stage, last_notice, &locked)?;
+        self.log().extend(events);
+        drop(durable);
+        self.watchers.tell();
+        Ok(())
     }
 
     pub(super) fn set_aside(&self, side: usize, run: RunId, aside: Option<SetAside>) {
@@ -99,7 +124,7 @@ impl Reader for MemoryReader {
         self.state().list(filter, before, limit, RunSummary::of)
     }
 
-    fn count_runs(&self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
+    fn count_runs(&self, since: Time) -> Result<RunCounts, StoreError> {
         self.state().count_runs(since)
     }
 
@@ -171,8 +196,16 @@ impl Reader for MemoryReader {
         Ok(self.state().errors.open(filter, after, limit))
     }
 
-    fn error_groups(&self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
-        Ok(self.state().errors.groups(filter, limit))
+    fn error_groups(
+        &self,
+        filter: &GroupFilter,
+        after: Option<&GroupPlace>,
+        limit: usize,
+    ) -> Result<Vec<ErrorGroup>, StoreError> {
+        let mut groups = self.state().errors.groups(filter, usize::MAX);
+        groups.retain(|group| after.is_none_or(|after| after.is_before(group)));
+        groups.truncate(limit);
+        Ok(groups)
     }
 
     fn bulk(&self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
@@ -191,6 +224,28 @@ impl Reader for MemoryReader {
         limit: usize,
     ) -> Result<Vec<Target>, StoreError> {
         Ok(self.state().bulks.targets(bulk, only, from, limit))
+    }
+
+    fn cursor(&self) -> Result<Cursor, StoreError> {
+        Ok(Cursor::new(EPOCH, self.durable.log().len() as u64))
+    }
+
+    fn tail(&self, after: &Cursor, limit: usize) -> Result<TailPage, TailError> {
+        let state = self.state();
+        let log = self.durable.log();
+        let mut position = after.position_in(EPOCH, log.len() as u64)?;
+        let mut events = Vec::new();
+        let first = usize::try_from(position).unwrap_or(usize::MAX);
+        for (run, seq) in log.iter().skip(first).take(limit) {
+            position += 1;
+            events.extend(state.history(*run, seq - 1, 1).pop().map(|event| (*run, event)));
+        }
+        let is_end = position == log.len() as u64;
+        Ok(TailPage { events, next: Cursor::new(EPOCH, position), is_end })
+    }
+
+    fn on_change(&self, watcher: &OnChange) {
+        self.durable.watchers.add(watcher);
     }
 
     fn clock(&self) -> Result<ClockRecord, StoreError> {
