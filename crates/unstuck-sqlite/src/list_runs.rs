@@ -122,14 +122,13 @@ pub(crate) fn summaries(
 ) -> Result<Vec<RunSummary>, StoreError> {
     // A key is not told: whoever has it is found by it.
     let by_key = filter.key.as_ref().map(|_| Candidates::of(connection, filter, before));
-    let ids = match by_key.transpose()? {
-        Some(mut candidates) => candidates.next_page(connection, usize::MAX)?,
-        None => {
-            let fits = |(id, run): &(RunId, &FreshRun)| {
-                before.is_none_or(|before| *id < before) && filter.accepts(&run.filtered(*id))
-            };
-            fresh.iter().filter(fits).map(|(id, _)| id).collect()
-        }
+    let ids = if let Some(mut candidates) = by_key.transpose()? {
+        candidates.next_page(connection, usize::MAX)?
+    } else {
+        let fits = |(id, run): &(RunId, &FreshRun)| {
+            before.is_none_or(|before| *id < before) && filter.accepts(&run.filtered(*id))
+        };
+        fresh.iter().filter(fits).map(|(id, _)| id).collect()
     };
     let mut found = first_of(connection, fresh, filter, ids, limit)?;
     each_row(
@@ -138,7 +137,7 @@ pub(crate) fn summaries(
         (before, limit),
         |id| fresh.get(id).is_some(),
         |row| {
-            found.push(summary_of(connection, row)?);
+            found.push(summary_of(connection, &row)?);
             Ok(())
         },
     )?;
@@ -188,7 +187,7 @@ fn fits(connection: &Connection, filter: &RunFilter, row: &ListedRow) -> Result<
     Ok(accepted && error::has_error(connection, filter, row.id)?)
 }
 
-fn summary_of(connection: &Connection, row: ListedRow) -> Result<RunSummary, StoreError> {
+fn summary_of(connection: &Connection, row: &ListedRow) -> Result<RunSummary, StoreError> {
     match row.summary()? {
         Some(summary) => Ok(summary),
         None => Ok(RunSummary::of(&run_snapshot::run_at(connection, row.id, row.head)?.run)),

@@ -127,7 +127,7 @@ impl SqliteStore {
         let since = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         let seen = since.map(|since| Time(i64::try_from(since.as_millis()).unwrap_or(0)));
         let pool = ReadPool::of_file(directory.join(open::DATABASE), options.clone());
-        let stage = state.stage;
+        let durable = state.stage;
         let readers = ReadersOfStore(SqliteReader { published, pool: Arc::new(pool) });
         SqliteStore {
             readers,
@@ -143,8 +143,8 @@ impl SqliteStore {
             batch: None,
             last_batch: 0,
             reading: Reading::EachAlone,
-            last_stage: stage,
-            durable: stage,
+            last_stage: durable,
+            durable,
             leaving: VecDeque::new(),
             must_start_over: false,
             full: false,

@@ -59,7 +59,7 @@ pub(crate) fn text_of(summary: &RunSummary) -> Result<String, StoreError> {
 }
 
 /// The summary with what its text says; all else is as it is given.
-pub(crate) fn with_text(summary: RunSummary, text: &str) -> Result<RunSummary, StoreError> {
+pub(crate) fn with_text(summary: &RunSummary, text: &str) -> Result<RunSummary, StoreError> {
     let StoredSummary {
         key,
         generation,
@@ -87,6 +87,6 @@ pub(crate) fn with_text(summary: RunSummary, text: &str) -> Result<RunSummary, S
         updated_at,
         cause,
         next_resume,
-        ..summary
+        ..summary.clone()
     })
 }

@@ -81,7 +81,7 @@ impl ListedRow {
             cause: None,
             next_resume: None,
         };
-        stored_summary::with_text(known, text).map(Some)
+        stored_summary::with_text(&known, text).map(Some)
     }
 }
 

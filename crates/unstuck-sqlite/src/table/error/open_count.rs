@@ -70,8 +70,11 @@ impl OpenChanges {
         before: &[CountedError],
     ) -> Result<(), StoreError> {
         let after = counted(connection, run, unit)?;
-        before.iter().for_each(|error| self.add(error, -1));
-        after.iter().for_each(|error| self.add(error, 1));
+        for (errors, by) in [(before, -1), (after.as_slice(), 1)] {
+            for error in errors {
+                self.add(error, by);
+            }
+        }
         let groups: BTreeSet<&Arc<str>> = before.iter().chain(&after).map(|error| &error.group).collect();
         for group in groups {
             let is_open = |error: &CountedError| error.group == *group && !error.is_acknowledged;
