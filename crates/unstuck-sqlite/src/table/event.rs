@@ -170,12 +170,11 @@ pub(crate) fn end(connection: &Connection) -> Result<u64, StoreError> {
     Ok(last_position(connection)?.max(given("flushed")?).max(given("end")?))
 }
 
+/// Events, each with its run, and where the next page begins, if there may be one.
+type EventPage = (Vec<(RunId, Event)>, Option<u64>);
+
 /// The events after a position, at most so many, each with its run; and the position of the last one where there may be more.
-pub(crate) fn after(
-    connection: &Connection,
-    position: u64,
-    limit: usize,
-) -> Result<(Vec<(RunId, Event)>, Option<u64>), StoreError> {
+pub(crate) fn after(connection: &Connection, position: u64, limit: usize) -> Result<EventPage, StoreError> {
     let sql = "SELECT pos, run, prev, body, sum FROM event WHERE pos > ?1 ORDER BY pos LIMIT ?2";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
