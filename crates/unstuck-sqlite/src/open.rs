@@ -235,6 +235,23 @@ fn set_mode(connection: &Connection) -> Result<String, rusqlite::Error> {
 pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
     let _snapshot = snapshot(connection)?;
     let mut state = StoreState::default();
+    load_values(&mut state, connection)?;
+    load_parked(&mut state, connection, None)?;
+    load_tail(&mut state, connection, |_, _| Ok(()))?;
+    Ok(state)
+}
+
+/// What would be in the way of opening the store. Of the runs that are parked only those are looked at that the tail of the
+/// log names: what wakes the others is for whoever looks at runs.
+pub(crate) fn try_load(connection: &Connection) -> Result<(), StoreError> {
+    let _snapshot = snapshot(connection)?;
+    let mut state = StoreState::default();
+    load_values(&mut state, connection)?;
+    load_tail(&mut state, connection, |state, run| load_parked(state, connection, Some(run)))
+}
+
+/// What is kept of the store as a whole.
+fn load_values(state: &mut StoreState, connection: &Connection) -> Result<(), StoreError> {
     for flow in flow::all(connection)? {
         state.flows.restore(flow);
     }
@@ -246,13 +263,29 @@ pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
     state.last_error = meta::meta(connection, "last_error")?.map_or(0, unsigned);
     state.last_id = meta::meta(connection, "last_id")?.map_or(0, unsigned);
     state.last_time = meta::meta(connection, "last_time")?.map(Time);
-    let flushed = meta::meta(connection, "flushed")?.map_or(0, unsigned);
     // The last events may have been forgotten; their positions are not given again.
     state.end = event::end(connection)?;
     state.stage = run_count::stage(connection)?;
     state.downtimes = meta::downtimes(connection)?;
     state.clock = meta::clock(connection)?;
-    wake::wakes(connection, None, |wake| {
+    for (run, slot, since) in run::slots(connection)? {
+        state.slots.set(run, &slot.slot(), since.unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// The position up to which rows cover the log.
+fn flushed(connection: &Connection) -> Result<u64, StoreError> {
+    Ok(meta::meta(connection, "flushed")?.map_or(0, unsigned))
+}
+
+/// What wakes the runs that are parked, or this one.
+fn load_parked(
+    state: &mut StoreState,
+    connection: &Connection,
+    only: Option<RunId>,
+) -> Result<(), StoreError> {
+    wake::wakes(connection, only, |wake| {
         if let Some(timer) = wake.timer {
             state.timers.add_parked(wake.run, wake.unit, timer);
         }
@@ -260,27 +293,36 @@ pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
             state.ready.add_parked(ready);
         }
         Ok(())
-    })?;
-    for (run, slot, since) in run::slots(connection)? {
-        state.slots.set(run, &slot.slot(), since.unwrap_or_default());
-    }
+    })
+}
+
+/// What the rows do not cover. `unknown` is called with each run before it is brought into memory.
+fn load_tail(
+    state: &mut StoreState,
+    connection: &Connection,
+    mut unknown: impl FnMut(&mut StoreState, RunId) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let mut events = 0_u64;
-    event::tail(connection, flushed, |pos, run, prev, record| {
+    event::tail(connection, flushed(connection)?, |pos, run, prev, record| {
         events += 1;
-        replay(&mut state, connection, pos, run, prev, record)
+        if state.hot.get(run).is_none() {
+            unknown(state, run)?;
+        }
+        replay(state, connection, pos, run, prev, record)
     })?;
     tracing::debug!(events, "log replayed");
     for (run, lease, planned) in lease::leases(connection)? {
         state.leased.insert(run);
         if state.hot.get(run).is_none() {
-            unpark(&mut state, connection, run)?;
+            unknown(state, run)?;
+            unpark(state, connection, run)?;
         }
         // One of an attempt that has ended since is over.
         if state.timers.get(run, Some(lease.unit)).is_some_and(|timer| timer.set == planned) {
             state.timers.move_lease(run, lease);
         }
     }
-    Ok(state)
+    Ok(())
 }
 
 /// Brings one run into memory from its row. Of one with more units than `many_units` it is noted which wakeups change.

@@ -1,8 +1,10 @@
 //! One run after the other: its history, what follows from that, and what is kept beside it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Display;
 use std::sync::Arc;
 
+use rusqlite::CachedStatement;
 use unstuck_core::bulk::BulkRef;
 use unstuck_core::digest::is_digest_of;
 use unstuck_core::id::{FlowId, PayloadId, RunId};
@@ -35,6 +37,8 @@ use crate::verify::wakes::{LeaseRow, StoredWakeRows};
 
 /// Looks at runs, and keeps what is looked at once all are known.
 pub(crate) struct RunChecks<'c> {
+    /// Reads the log.
+    events: CachedStatement<'c>,
     pub(crate) snapshot: Snapshot<'c>,
     pub(crate) totals: Totals,
     /// The payloads of this range.
@@ -106,17 +110,23 @@ struct RunRowState {
 }
 
 impl<'c> RunChecks<'c> {
-    pub(crate) fn new(snapshot: Snapshot<'c>) -> RunChecks<'c> {
-        RunChecks {
+    pub(crate) fn new(snapshot: Snapshot<'c>) -> Result<RunChecks<'c>, StoreError> {
+        Ok(RunChecks {
+            events: Chain::statement(snapshot.connection)?,
             snapshot,
             totals: Totals::default(),
             payloads: KnownPayloads::default(),
             parents: Vec::new(),
-        }
+        })
     }
 
-    /// Looks at the runs in this range, and at what is kept of them.
-    pub(crate) fn runs(&mut self, range: Range, report: &mut CheckReport) -> Result<(), StoreError> {
+    /// Looks at the runs in this range, which are these, and at what is kept of them.
+    pub(crate) fn runs(
+        &mut self,
+        range: Range,
+        ids: &[RunId],
+        report: &mut CheckReport,
+    ) -> Result<(), StoreError> {
         let connection = self.snapshot.connection;
         let select = |columns: &str, table: &str, id: &str| {
             let sql = format!("SELECT {columns} FROM {table} WHERE {id} BETWEEN ?1 AND ?2 ORDER BY {id}");
@@ -138,7 +148,7 @@ impl<'c> RunChecks<'c> {
         let mut statement =
             select("id, flow, state, parent, head, slot, local, rests, version, summary", "run", "id")?;
         let mut found = ByRun::new(statement.query(ends()).map_err(store_error)?, read_row)?;
-        for id in self.snapshot.ids_in(range)? {
+        for id in ids.iter().copied() {
             let row = found.of(id).map(|rows| rows.into_iter().next());
             let mut kept = |row: &Option<RunRowState>| {
                 // Only a run with a row has wakeups in rows, and a state.
@@ -197,10 +207,9 @@ impl<'c> RunChecks<'c> {
         report: &mut CheckReport,
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
-        let connection = self.snapshot.connection;
         let row_head = row.map_or(0, |row| row.head);
         let head = self.snapshot.tail.get(&id).copied().unwrap_or(row_head);
-        let chain = Chain::read(connection, id, head, row_head, Some(&mut self.totals.visited))?;
+        let chain = Chain::read(&mut self.events, id, head, row_head, Some(&mut self.totals.visited))?;
         report.events += chain.links.len() as u64;
         if let Some(break_) = chain.break_ {
             self.snapshot.broken.insert(id);
@@ -257,31 +266,44 @@ impl<'c> RunChecks<'c> {
     /// The row says what the history gives up to there.
     fn compare_row(&self, row: Option<&RunRowState>, history: &HistoryCheck, findings: &mut Vec<Finding>) {
         let (Some(row), Some(run)) = (row, history.run()) else { return };
-        let is_local = !run.local_attempts().is_empty();
-        let mut differs = |what: &str, said: &str, is: &str| {
-            if said != is {
-                let what = format!(
-                    "its row says that its {what} is {said}, but by its history it is {is}: it would be listed wrongly"
-                );
-                findings.push(Finding::new(Promise::Row, row.id.to_string(), what, RESTORE));
-            }
+        let mut differs = |what: &str, said: &dyn Display, is: &dyn Display| {
+            let what = format!(
+                "its row says that its {what} is {said}, but by its history it is {is}: it would be listed wrongly"
+            );
+            findings.push(Finding::new(Promise::Row, row.id.to_string(), what, RESTORE));
         };
-        let shown = |run: Option<RunId>| run.map_or("none".to_owned(), |run| run.to_string());
-        let hands = |is_local: bool| if is_local { "local" } else { "not local" };
-        differs("state", &row.state, run.state().word());
-        differs("parent", &shown(row.parent), &shown(run.origin.parent()));
+        let state = run.state().word();
+        if row.state != state {
+            differs("state", &row.state, &state);
+        }
+        let parent = run.origin.parent();
+        if row.parent != parent {
+            let shown = |run: Option<RunId>| run.map_or("none".to_owned(), |run| run.to_string());
+            differs("parent", &shown(row.parent), &shown(parent));
+        }
         let rests = bits(run.attention());
         // Rows from before this was kept do not say.
-        differs("rest", &row.rests.unwrap_or(rests).to_string(), &rests.to_string());
-        differs("work", hands(row.is_local), hands(is_local));
-        if let Some(version) = row.version {
-            differs("version", &FlowId(unsigned(version)).to_string(), &run.flow.to_string());
+        if let Some(said) = row.rests.filter(|said| *said != rests) {
+            differs("rest", &said, &rests);
         }
-        if let (Some(said), Ok(is)) = (&row.summary, stored_summary::text_of(&RunSummary::of(run))) {
+        let is_local = !run.local_attempts().is_empty();
+        if row.is_local != is_local {
+            let hands = |is_local: bool| if is_local { "local" } else { "not local" };
+            differs("work", &hands(row.is_local), &hands(is_local));
+        }
+        if let Some(said) = row.version.map(|version| FlowId(unsigned(version))).filter(|said| *said != run.flow) {
+            differs("version", &said, &run.flow);
+        }
+        if let (Some(said), Ok(is)) = (&row.summary, stored_summary::text_of(&RunSummary::of(run)))
+            && *said != is
+        {
             differs("summary", said, &is);
         }
         // One that is damaged has a finding of its own.
-        if let Some(version) = self.snapshot.flows.get(&run.flow).filter(|version| version.flow.is_some()) {
+        if let Some(version) = self.snapshot.flows.get(&run.flow)
+            && version.flow.is_some()
+            && *row.flow != *version.name
+        {
             differs("flow", &row.flow, &version.name);
         }
     }
@@ -312,7 +334,7 @@ impl<'c> RunChecks<'c> {
             let (taken, max) = self.totals.slots.entry(limit.name.clone()).or_default();
             (*taken, *max) = (*taken + 1, limit.max.max(*max));
         }
-        let flows = self.snapshot.flows.clone();
+        let flows = self.snapshot.flows;
         let Some(version) = flows.get(&run.flow) else {
             let what = format!("its flow version, {}, does not exist: the run cannot continue", run.flow);
             findings.push(Finding::new(Promise::Flow, run.id.to_string(), what, RESTORE));
@@ -348,7 +370,7 @@ impl<'c> RunChecks<'c> {
         by_user: bool,
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
-        let flows = self.snapshot.flows.clone();
+        let flows = self.snapshot.flows;
         match flows.get(&run.flow).and_then(|version| version.flow.as_ref()) {
             Some(flow) if flow.steps.len() == run.steps.len() => {
                 movers::check_movers(run, flow, by_user, &mut self.snapshot, findings)

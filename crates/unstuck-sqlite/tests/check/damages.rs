@@ -225,6 +225,11 @@ fn wakeups_in_rows() {
                 Promise::Wakeup,
                 "it has a timer or queue entry, but no row",
             ),
+            (
+                "INSERT INTO wake VALUES (5, 0, -1, NULL, NULL, NULL, '{')",
+                Promise::Wakeup,
+                "it has a timer or queue entry, but no row",
+            ),
             ("INSERT INTO lease VALUES (5, 0, -1, 1, 1, 1)", Promise::Wakeup, "it has a lease"),
             (
                 "INSERT INTO lease SELECT run, step, item, due + 99, planned, due FROM wake WHERE run = {napping}",
