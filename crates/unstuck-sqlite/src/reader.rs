@@ -238,19 +238,16 @@ impl Reader for SqliteReader {
     }
 
     fn cursor(&self) -> Result<Cursor, StoreError> {
-        self.read(|connection| Ok(Cursor::new(meta::epoch(connection)?, event::end(connection)?)))
+        self.read(event::end_cursor)
     }
 
     fn tail(&self, after: &Cursor, limit: usize) -> Result<TailPage, TailError> {
         let read = self.read(|connection| {
-            let (epoch, end) = (meta::epoch(connection)?, event::end(connection)?);
-            let from = match after.position_in(epoch, end) {
-                Ok(from) => from,
-                Err(error) => return Ok(Err(error)),
-            };
-            let (events, last) = event::after(connection, from, limit)?;
-            let position = last.unwrap_or(end);
-            Ok(Ok(TailPage { events, next: Cursor::new(epoch, position), is_end: last.is_none() }))
+            let end = event::end_cursor(connection)?;
+            match after.position_before(&end) {
+                Ok(from) => event::tail_page(connection, from, &end, limit).map(Ok),
+                Err(error) => Ok(Err(error)),
+            }
         });
         read?
     }

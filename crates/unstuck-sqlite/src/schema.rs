@@ -229,6 +229,8 @@ ALTER TABLE run ADD COLUMN version INTEGER;
 ALTER TABLE run ADD COLUMN summary TEXT;
 DROP INDEX run_open;
 DROP INDEX run_not_completed;
+-- What tells this store from others, in cursors of tails.
+INSERT INTO meta (name, value) VALUES ('number', abs(random() >> 1));
 -- The id is the last column of each.
 CREATE INDEX run_state ON run (state, (parent IS NOT NULL));
 CREATE INDEX run_version ON run (version, state, (parent IS NOT NULL)) WHERE version IS NOT NULL;

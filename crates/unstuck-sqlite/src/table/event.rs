@@ -15,7 +15,7 @@ use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Run;
 use unstuck_core::replay::replay_event;
-use unstuck_store::contract::StoreError;
+use unstuck_store::contract::{Cursor, StoreError, TailPage};
 use unstuck_store::verify::RESTORE;
 
 /// A row of the log, which is what was written.
@@ -170,23 +170,31 @@ pub(crate) fn end(connection: &Connection) -> Result<u64, StoreError> {
     Ok(last_position(connection)?.max(given("flushed")?).max(given("end")?))
 }
 
-/// Events, each with its run, and where the next page begins, if there may be one.
-type EventPage = (Vec<(RunId, Event)>, Option<u64>);
+/// The end of what is durable, for tails.
+pub(crate) fn end_cursor(connection: &Connection) -> Result<Cursor, StoreError> {
+    Ok(Cursor::new(meta::store_number(connection)?, meta::epoch(connection)?, end(connection)?))
+}
 
-/// The events after a position, at most so many, each with its run; and the position of the last one where there may be more.
-pub(crate) fn after(connection: &Connection, position: u64, limit: usize) -> Result<EventPage, StoreError> {
+/// The events after a position, at most so many, each with its run, where this is the end.
+pub(crate) fn tail_page(
+    connection: &Connection,
+    after: u64,
+    end: &Cursor,
+    limit: usize,
+) -> Result<TailPage, StoreError> {
     let sql = "SELECT pos, run, prev, body, sum FROM event WHERE pos > ?1 ORDER BY pos LIMIT ?2";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut rows = statement.query([number(position)?, most]).map_err(store_error)?;
-    let (mut events, mut last) = (Vec::new(), position);
+    let mut rows = statement.query([number(after)?, most]).map_err(store_error)?;
+    let (mut events, mut last) = (Vec::new(), after);
     while let Some(row) = rows.next().map_err(store_error)? {
         let EventRow { pos, run, record, .. } = event_row(row)?;
         last = pos;
         events.push((run, record.event));
     }
-    let is_full = events.len() >= limit;
-    Ok((events, is_full.then_some(last)))
+    // The last events of all may have been forgotten.
+    let position = if events.len() < limit { end.position() } else { last };
+    Ok(TailPage { events, next: end.with_position(position), is_end: position == end.position() })
 }
 
 /// The end of the log.

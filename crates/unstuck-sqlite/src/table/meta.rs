@@ -22,6 +22,11 @@ pub(crate) fn epoch(connection: &Connection) -> Result<u64, StoreError> {
     Ok(meta(connection, "epoch")?.map_or(1, unsigned))
 }
 
+/// What tells the store from others.
+pub(crate) fn store_number(connection: &Connection) -> Result<u64, StoreError> {
+    Ok(meta(connection, "number")?.map_or(0, unsigned))
+}
+
 /// When engines could not take answers lately.
 pub(crate) fn downtimes(connection: &Connection) -> Result<Vec<Downtime>, StoreError> {
     let sql = "SELECT value FROM meta WHERE name = 'downtimes'";

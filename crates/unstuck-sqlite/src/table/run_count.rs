@@ -30,8 +30,7 @@ pub(crate) struct CountChanges(HashMap<CountKey, i64>);
 impl CountChanges {
     /// So many more rows of such a run.
     pub(crate) fn add(&mut self, id: RunId, state: RunState, is_child: bool, flow: &Arc<str>, by: i64) {
-        let hour = if state.is_final() { id.0 / HOUR } else { 0 };
-        *self.0.entry((state, is_child, hour, flow.clone())).or_default() += by;
+        *self.0.entry((state, is_child, hour_of(id, state), flow.clone())).or_default() += by;
     }
 
     /// The row of a run is replaced or removed.
@@ -58,6 +57,29 @@ impl CountChanges {
         }
         Ok(())
     }
+}
+
+/// The hour that a run in this state is counted by.
+pub(crate) fn hour_of(id: RunId, state: RunState) -> u64 {
+    if state.is_final() { id.0 / HOUR } else { 0 }
+}
+
+/// Calls `each` with every count: state, whether they are children, the hour, the flow, and how many there are.
+pub(crate) fn each_count(
+    connection: &Connection,
+    mut each: impl FnMut((RunState, bool, u64), String, i64),
+) -> Result<(), StoreError> {
+    let sql = "SELECT state, child, hour, flow, count FROM run_count";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let mut rows = statement.query([]).map_err(store_error)?;
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let state = row.get_ref(0).map_err(store_error)?;
+        let state = info::state(state.as_str().unwrap_or_default())?;
+        let hour = unsigned(row.get(2).map_err(store_error)?);
+        let kind = (state, row.get(1).map_err(store_error)?, hour);
+        each(kind, row.get(3).map_err(store_error)?, row.get(4).map_err(store_error)?);
+    }
+    Ok(())
 }
 
 /// How many rows of root runs are in each state, by flow: all that are not final, and of the final ones those that were

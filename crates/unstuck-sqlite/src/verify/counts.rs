@@ -1,11 +1,16 @@
 //! What is counted and marked for readers: it fits the rows that it is made of.
 
+use std::collections::HashMap;
+
 use rusqlite::Connection;
 use unstuck_core::id::RunId;
+use unstuck_core::model::run::RunState;
 use unstuck_store::contract::StoreError;
 use unstuck_store::verify::{Finding, Promise};
 
 use crate::error::store_error;
+use crate::info;
+use crate::table::run_count;
 use crate::table::unsigned;
 use crate::verify::CheckReport;
 use crate::verify::tables::HARMLESS;
@@ -13,21 +18,51 @@ use crate::verify::tables::HARMLESS;
 /// So many findings of one kind are told.
 const TOLD: usize = 5;
 
+/// How many rows there are of each kind (state, whether they are children, hour), by flow: what `run_count` should say.
+#[derive(Default)]
+pub(crate) struct RowCounts(HashMap<(RunState, bool, u64), HashMap<String, i64>>);
+
+impl RowCounts {
+    /// One more row. A state that is none has a finding of its own.
+    pub(crate) fn add_row(&mut self, id: RunId, state: &str, is_child: bool, flow: &str) {
+        let Ok(state) = info::state(state) else { return };
+        self.add((state, is_child, run_count::hour_of(id, state)), flow, 1);
+    }
+
+    pub(crate) fn append(&mut self, other: RowCounts) {
+        for (kind, flows) in other.0 {
+            flows.into_iter().for_each(|(flow, count)| self.add(kind, &flow, count));
+        }
+    }
+
+    fn add(&mut self, kind: (RunState, bool, u64), flow: &str, by: i64) {
+        let flows = self.0.entry(kind).or_default();
+        match flows.get_mut(flow) {
+            Some(count) => *count += by,
+            None => drop(flows.insert(flow.to_owned(), by)),
+        }
+    }
+}
+
 /// Where rows are not what they should be, no count fits, and each has a finding of its own.
-pub(crate) fn check(connection: &Connection, report: &mut CheckReport) -> Result<(), StoreError> {
+pub(crate) fn check(
+    connection: &Connection,
+    mut rows: RowCounts,
+    report: &mut CheckReport,
+) -> Result<(), StoreError> {
     if !report.is_clean() {
         return Ok(());
     }
-    let runs = "SELECT flow, state, sum(n) FROM (
-            SELECT state, child, hour, flow, count AS n FROM run_count
-            UNION ALL SELECT state, parent IS NOT NULL,
-                CASE WHEN state IN ('completed', 'failed', 'cancelled', 'superseded') THEN id / (3600000 << 22) ELSE 0 END,
-                flow, -1 FROM run)
-        GROUP BY state, child, hour, flow HAVING sum(n) <> 0";
-    each(connection, runs, |flow, state, by| {
-        let what = format!("{by} more runs that are {state} are counted than there are rows");
+    run_count::each_count(connection, |kind, flow, count| rows.add(kind, &flow, -count))?;
+    let differ = rows.0.into_iter().flat_map(|(kind, flows)| {
+        flows.into_iter().filter(|(_, by)| *by != 0).map(move |(flow, by)| (flow, kind.0, -by))
+    });
+    let mut differ: Vec<(String, RunState, i64)> = differ.collect();
+    differ.sort_unstable();
+    for (flow, state, by) in differ.into_iter().take(TOLD) {
+        let what = format!("{by} more runs that are {} are counted than there are rows", state.word());
         report.add(Finding::new(Promise::Row, format!("flow `{flow}`"), what, HARMLESS));
-    })?;
+    }
     let open = "SELECT grp, kind, sum(n) FROM (
             SELECT grp, 'in error' AS kind, open AS n FROM error_open
             UNION ALL SELECT grp, 'runs', runs FROM error_open

@@ -26,6 +26,7 @@ use crate::table::wake::WakeRow;
 use crate::verify::CheckReport;
 use crate::verify::by_run::ByRun;
 use crate::verify::chain::{Chain, Link};
+use crate::verify::counts::RowCounts;
 use crate::verify::errors::{EndedInError, StoredError, StoredOpenError, compare_open};
 use crate::verify::kept_state::KeptState;
 use crate::verify::payloads::KnownPayloads;
@@ -58,6 +59,8 @@ pub(crate) struct Totals {
     pub(crate) slots: BTreeMap<Arc<str>, (u32, u32)>,
     /// The targets of bulk actions that are under way, by what the runs remember.
     pub(crate) resumed: HashMap<BulkRef, RunId>,
+    /// How many rows there are of each kind.
+    pub(crate) rows: RowCounts,
     /// Whether there are wakeups or leases of no run.
     pub(crate) has_stray_wakes: bool,
     /// Whether there are errors of no run.
@@ -68,9 +71,18 @@ pub(crate) struct Totals {
 
 impl Totals {
     pub(crate) fn add(&mut self, other: Totals) {
-        let Totals { visited, keys, slots, resumed, has_stray_wakes, has_stray_errors, has_stray_snapshots } =
-            other;
+        let Totals {
+            visited,
+            keys,
+            slots,
+            resumed,
+            rows,
+            has_stray_wakes,
+            has_stray_errors,
+            has_stray_snapshots,
+        } = other;
         self.visited.add(visited);
+        self.rows.append(rows);
         self.keys += keys;
         for (name, (taken, max)) in slots {
             let known = self.slots.entry(name).or_default();
@@ -91,9 +103,6 @@ struct StoredRun {
     open: Vec<StoredOpenError>,
     snapshot: Option<Result<RunSnapshot, String>>,
 }
-
-/// How a finding about the summary of a run begins.
-const OF_SUMMARY: &str = "its row says that its summary is";
 
 /// The row of a run.
 struct RunRowState {
@@ -158,7 +167,12 @@ impl<'c> RunChecks<'c> {
                 Ok(StoredRun { wakes, leases, errors, open, snapshot })
             };
             match row.and_then(|row| Ok((kept(&row)?, row))) {
-                Ok((kept, row)) => self.run(id, row.as_ref(), kept, report)?,
+                Ok((kept, row)) => {
+                    if let Some(row) = &row {
+                        self.totals.rows.add_row(id, &row.state, row.parent.is_some(), &row.flow);
+                    }
+                    self.run(id, row.as_ref(), kept, report)?;
+                }
                 Err(error) if !error.is_transient() => {
                     report.runs += 1;
                     self.snapshot.broken.insert(id);
@@ -188,12 +202,10 @@ impl<'c> RunChecks<'c> {
         report: &mut CheckReport,
     ) -> Result<(), StoreError> {
         report.runs += 1;
-        let mut findings = Vec::new();
-        let result = self.check_run(id, row, kept, report, &mut findings);
-        // Whatever else is wrong with a run makes its summary another one.
-        let is_of_summary = |finding: &Finding| finding.what.starts_with(OF_SUMMARY);
-        if !findings.iter().all(is_of_summary) {
-            findings.retain(|finding| !is_of_summary(finding));
+        let (mut findings, mut of_summary) = (Vec::new(), None);
+        let result = self.check_run(id, row, kept, report, (&mut findings, &mut of_summary));
+        if findings.is_empty() {
+            findings.extend(of_summary);
         }
         report.extend(findings);
         tell_unreadable(&id.to_string(), result, report)
@@ -205,7 +217,7 @@ impl<'c> RunChecks<'c> {
         row: Option<&RunRowState>,
         kept: StoredRun,
         report: &mut CheckReport,
-        findings: &mut Vec<Finding>,
+        (findings, of_summary): (&mut Vec<Finding>, &mut Option<Finding>),
     ) -> Result<(), StoreError> {
         let row_head = row.map_or(0, |row| row.head);
         let head = self.snapshot.tail.get(&id).copied().unwrap_or(row_head);
@@ -250,6 +262,7 @@ impl<'c> RunChecks<'c> {
             });
             if pos == row_head {
                 self.compare_row(row, &history, findings);
+                *of_summary = compare_summary(row, history.run());
             } else if let Some(changed) = record.wakes.filter(|_| pos > row_head) {
                 wakes.change(changed);
             }
@@ -291,13 +304,10 @@ impl<'c> RunChecks<'c> {
             let hands = |is_local: bool| if is_local { "local" } else { "not local" };
             differs("work", &hands(row.is_local), &hands(is_local));
         }
-        if let Some(said) = row.version.map(|version| FlowId(unsigned(version))).filter(|said| *said != run.flow) {
-            differs("version", &said, &run.flow);
-        }
-        if let (Some(said), Ok(is)) = (&row.summary, stored_summary::text_of(&RunSummary::of(run)))
-            && *said != is
+        if let Some(said) =
+            row.version.map(|version| FlowId(unsigned(version))).filter(|said| *said != run.flow)
         {
-            differs("summary", said, &is);
+            differs("version", &said, &run.flow);
         }
         // One that is damaged has a finding of its own.
         if let Some(version) = self.snapshot.flows.get(&run.flow)
@@ -442,6 +452,21 @@ impl<'c> RunChecks<'c> {
         }
         Ok(())
     }
+}
+
+/// What the row tells lists is what the history gives. Whatever else is wrong with a run makes it differ: so it is told
+/// where nothing else is wrong.
+fn compare_summary(row: Option<&RunRowState>, run: Option<&Run>) -> Option<Finding> {
+    let (row, run) = (row?, run?);
+    // Rows from before this was kept do not say.
+    let said = row.summary.as_ref()?;
+    let is = stored_summary::text_of(&RunSummary::of(run)).ok()?;
+    let what = || {
+        format!(
+            "its row says that its summary is {said}, but by its history it is {is}: it would be listed wrongly"
+        )
+    };
+    (*said != is).then(|| Finding::new(Promise::Row, row.id.to_string(), what(), RESTORE))
 }
 
 /// Something that cannot be read at all.

@@ -58,7 +58,11 @@ pub(crate) fn check_totals(
     tell_unreadable("the notices", notices(snapshot, report), report)?;
     tell_unreadable("the keys", orphaned_keys(snapshot, totals, report), report)?;
     tell_unreadable("the bulk actions", bulks::check(snapshot, totals, report), report)?;
-    tell_unreadable("the counts", counts::check(snapshot.connection, report), report)
+    tell_unreadable(
+        "the counts",
+        counts::check(snapshot.connection, std::mem::take(&mut totals.rows), report),
+        report,
+    )
 }
 
 /// Something that cannot be read is a finding.

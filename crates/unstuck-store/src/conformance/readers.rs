@@ -1,12 +1,10 @@
 //! Readers: they show what is durable and only that, to any thread, and whatever somebody was told of.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use unstuck_core::command::{Command, Report, StartInput};
-use unstuck_core::event::Event;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::model::run::{Run, RunState, Slot};
 use unstuck_core::summary::RunSummary;
@@ -18,11 +16,12 @@ use crate::conformance::forgetting::forget;
 use crate::conformance::notices::family;
 use crate::conformance::policies::fail;
 use crate::conformance::restarts::settle_all;
+use crate::conformance::tails::same_tail;
 use crate::conformance::transactions::pause;
 use crate::conformance::{TestStore, settle};
 use crate::contract::{
-    Cursor, ErrorFilter, ErrorGroup, GroupFilter, GroupPlace, OnChange, OpenErrorFilter, Reader, RunFilter,
-    SetAside, Store, StoreError, TailError,
+    ErrorFilter, ErrorGroup, GroupFilter, GroupPlace, OpenErrorFilter, Reader, RunFilter, SetAside, Store,
+    StoreError,
 };
 
 /// Whoever was told that a stage is durable reads it; what nobody was told of may be there whole, or not at all.
@@ -161,73 +160,6 @@ pub fn a_long_history_is_read_from_its_middle<S: TestStore>(make: &mut dyn FnMut
     }
 }
 
-/// A tail tells every event once, those of a run in order, and goes on where it was left, also after a restart.
-pub fn a_tail_tells_all_that_happens<S: TestStore>(make: &mut dyn FnMut() -> S) {
-    let mut driver = Driver::new(make());
-    let reader = driver.store.reader();
-    let begin = reader.cursor().expect("is there");
-    let flow = driver.keep(sequence("f", vec![action("q"), action("r")]));
-    let told = Arc::new(AtomicUsize::new(0));
-    let count = told.clone();
-    let watcher: OnChange = Arc::new(move || {
-        count.fetch_add(1, Ordering::Relaxed);
-    });
-    reader.on_change(&watcher);
-    let mut runs = Vec::new();
-    for _ in 0..3 {
-        runs.push(driver.start(&flow));
-        for run in &runs {
-            driver.act(*run, pause());
-            driver.act(*run, Command::Unpause { by: user() });
-        }
-    }
-    settle_all(&mut driver);
-    assert!(told.load(Ordering::Relaxed) > 0, "whoever waits is told");
-    let all = follow(&*reader, &begin, 99);
-    assert_eq!(all.0.len(), 3 + 2 * 6);
-    for run in &runs {
-        let of_run: Vec<_> =
-            all.0.iter().filter(|(id, _)| id == run).map(|(_, event)| event.clone()).collect();
-        assert_eq!(Ok(of_run), reader.history(*run, 0, 99), "in order, and nothing is left out");
-    }
-    for limit in 1..5 {
-        assert_eq!(follow(&*reader, &begin, limit), all, "in pages of {limit}");
-    }
-    assert_eq!(reader.cursor(), Ok(all.1.clone()), "that is all");
-    let cursor: Cursor = all.1.to_string().parse().expect("as it was told");
-    let (store, rest) = driver.split();
-    let mut driver = rest.continue_with(store.reopen());
-    driver.resume();
-    driver.act(runs[0], Command::Cancel { by: user(), reason: None });
-    settle_all(&mut driver);
-    let reader = driver.store.reader();
-    let later = follow(&*reader, &cursor, 99).0;
-    assert_eq!(later.len(), 1);
-    assert_eq!(later[0].0, runs[0]);
-    forget(&mut driver, runs[0]).expect("it is final");
-    settle_all(&mut driver);
-    let reader = driver.store.reader();
-    let left = follow(&*reader, &begin, 2).0;
-    assert!(left.len() == all.0.len() - 7 && left.iter().all(|(run, _)| *run != runs[0]), "{left:?}");
-    let strange = Cursor::new(99, 1);
-    assert_eq!(reader.tail(&strange, 9), Err(TailError::Gone));
-    let ahead = Cursor::new(1, 1 << 40);
-    assert_eq!(reader.tail(&ahead, 9), Err(TailError::Gone));
-}
-
-fn follow(reader: &dyn Reader, from: &Cursor, limit: usize) -> (Vec<(RunId, Event)>, Cursor) {
-    let (mut all, mut cursor) = (Vec::new(), from.clone());
-    loop {
-        let page = reader.tail(&cursor, limit).expect("goes on");
-        assert!(page.events.len() <= limit);
-        all.extend(page.events);
-        cursor = page.next;
-        if page.is_end {
-            return (all, cursor);
-        }
-    }
-}
-
 /// Others read while it works: what they see of a run only grows, and nothing is in their way.
 pub fn others_read_meanwhile<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
@@ -302,6 +234,7 @@ pub fn same_as_store_in<S: Store>(store: &mut S, is_chosen: impl Fn(usize) -> bo
     assert_eq!(reader.payloads(&payloads), store.payloads(&payloads));
     same_lists(store, &*reader, is_chosen);
     same_errors(store, &*reader);
+    same_tail(&*reader, &all);
     let mut due: BTreeMap<RunId, Time> = BTreeMap::new();
     for timer in store.timers(None, usize::MAX).expect("reads") {
         due.entry(timer.run).or_insert(timer.due);

@@ -12,7 +12,9 @@ use crate::contract::StoreError;
 /// Where a tail goes on. It is opaque to whoever holds it, and outlives the process that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cursor {
-    /// The life of the store.
+    /// The store: no two have the same number, a copy and what it was taken of apart.
+    pub(crate) store: u64,
+    /// The life of the store: a copy begins another one.
     pub(crate) epoch: u64,
     /// How far it has come in it, as the store counts.
     pub(crate) position: u64,
@@ -20,19 +22,31 @@ pub struct Cursor {
 
 impl Cursor {
     /// For stores: a place in a life of theirs.
-    pub fn new(epoch: u64, position: u64) -> Cursor {
-        Cursor { epoch, position }
+    pub fn new(store: u64, epoch: u64, position: u64) -> Cursor {
+        Cursor { store, epoch, position }
     }
 
-    /// For stores: the place, if it is one of this life and not after this end.
-    pub fn position_in(&self, epoch: u64, end: u64) -> Result<u64, TailError> {
-        if self.epoch == epoch && self.position <= end { Ok(self.position) } else { Err(TailError::Gone) }
+    /// For stores: the place, if it is in the same life of the same store as the end, and not after that.
+    pub fn position_before(&self, end: &Cursor) -> Result<u64, TailError> {
+        let is_here = self.store == end.store && self.epoch == end.epoch;
+        if is_here && self.position <= end.position { Ok(self.position) } else { Err(TailError::Gone) }
+    }
+
+    /// For stores: another place in the same life of the same store.
+    #[must_use]
+    pub fn with_position(&self, position: u64) -> Cursor {
+        Cursor { position, ..self.clone() }
+    }
+
+    /// For stores: how far it has come.
+    pub fn position(&self) -> u64 {
+        self.position
     }
 }
 
 impl fmt::Display for Cursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:x}.{:x}", self.epoch, self.position)
+        write!(f, "{:x}.{:x}.{:x}", self.store, self.epoch, self.position)
     }
 }
 
@@ -44,9 +58,11 @@ impl FromStr for Cursor {
             let is_plain = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'));
             u64::from_str_radix(text, 16).ok().filter(|_| is_plain)
         };
-        let parts =
-            text.split_once('.').and_then(|(epoch, position)| Some((number(epoch)?, number(position)?)));
-        parts.map(|(epoch, position)| Cursor { epoch, position }).ok_or(TailError::NoCursor)
+        let numbers: Option<Vec<u64>> = text.split('.').map(number).collect();
+        match numbers.as_deref() {
+            Some([store, epoch, position]) => Ok(Cursor::new(*store, *epoch, *position)),
+            Some(_) | None => Err(TailError::NoCursor),
+        }
     }
 }
 
@@ -132,26 +148,34 @@ mod tests {
 
     #[test]
     fn a_cursor_is_read_as_it_was_told() {
-        for (epoch, position, text) in
-            [(1, 0, "1.0"), (3, 0xa8f1, "3.a8f1"), (u64::MAX, 16, "ffffffffffffffff.10")]
-        {
-            let cursor = Cursor::new(epoch, position);
+        for (cursor, text) in [
+            (Cursor::new(9, 1, 0), "9.1.0"),
+            (Cursor::new(0xa8f1, 3, 7), "a8f1.3.7"),
+            (Cursor::new(u64::MAX, 1, 16), "ffffffffffffffff.1.10"),
+        ] {
             assert_eq!(cursor.to_string(), text);
             assert_eq!(text.parse(), Ok(cursor));
         }
         for text in
-            ["", ".", "1", "1.", ".1", "1.2.3", "1.-2", "1.+2", " 1.2", "1.G", "1.A", "1.11111111111111111"]
+            ["", ".", "1", "1.2", "1.2.", ".1.2", "1.2.3.4", "1.2.-3", "1.2.+3", " 1.2.3", "1.2.G", "1.2.A"]
         {
             assert_eq!(text.parse::<Cursor>(), Err(TailError::NoCursor), "{text}");
         }
+        assert_eq!("1.2.11111111111111111".parse::<Cursor>(), Err(TailError::NoCursor), "too large");
     }
 
     #[test]
     fn a_cursor_belongs_to_a_life_of_a_store() {
-        let cursor = Cursor::new(2, 7);
-        assert_eq!(cursor.position_in(2, 7), Ok(7));
-        assert_eq!(cursor.position_in(2, 6), Err(TailError::Gone), "it is ahead");
-        assert_eq!(cursor.position_in(3, 9), Err(TailError::Gone), "it is of another life");
+        let end = Cursor::new(1, 2, 7);
+        assert_eq!(end.position_before(&end), Ok(7));
+        assert_eq!(end.with_position(3).position_before(&end), Ok(3));
+        assert_eq!(end.with_position(8).position_before(&end), Err(TailError::Gone), "it is ahead");
+        assert_eq!(Cursor::new(1, 1, 3).position_before(&end), Err(TailError::Gone), "it is of another life");
+        assert_eq!(
+            Cursor::new(2, 2, 3).position_before(&end),
+            Err(TailError::Gone),
+            "it is of another store"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What is durable of a store in memory, as readers see it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
@@ -31,10 +32,15 @@ pub(super) struct Durable {
     /// Every event, by run and number, in the order in which they became durable.
     log: Mutex<Vec<(RunId, u64)>>,
     watchers: Watchers,
+    /// What tells it from other stores.
+    number: u64,
 }
 
 /// A store in memory has one life.
 const EPOCH: u64 = 1;
+
+/// How many stores in memory there have been that somebody reads.
+static STORES: AtomicU64 = AtomicU64::new(0);
 
 impl Durable {
     pub(super) fn new(state: MemoryState) -> Arc<Durable> {
@@ -44,6 +50,7 @@ impl Durable {
             aside: Mutex::default(),
             log,
             watchers: Watchers::default(),
+            number: STORES.fetch_add(1, Ordering::Relaxed),
         })
     }
 
@@ -227,21 +234,21 @@ impl Reader for MemoryReader {
     }
 
     fn cursor(&self) -> Result<Cursor, StoreError> {
-        Ok(Cursor::new(EPOCH, self.durable.log().len() as u64))
+        Ok(Cursor::new(self.durable.number, EPOCH, self.durable.log().len() as u64))
     }
 
     fn tail(&self, after: &Cursor, limit: usize) -> Result<TailPage, TailError> {
         let state = self.state();
         let log = self.durable.log();
-        let mut position = after.position_in(EPOCH, log.len() as u64)?;
+        let end = Cursor::new(self.durable.number, EPOCH, log.len() as u64);
+        let mut position = after.position_before(&end)?;
         let mut events = Vec::new();
         let first = usize::try_from(position).unwrap_or(usize::MAX);
         for (run, seq) in log.iter().skip(first).take(limit) {
             position += 1;
             events.extend(state.history(*run, seq - 1, 1).pop().map(|event| (*run, event)));
         }
-        let is_end = position == log.len() as u64;
-        Ok(TailPage { events, next: Cursor::new(EPOCH, position), is_end })
+        Ok(TailPage { events, next: end.with_position(position), is_end: position == end.position() })
     }
 
     fn on_change(&self, watcher: &OnChange) {
