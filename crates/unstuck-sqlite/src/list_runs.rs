@@ -120,17 +120,21 @@ pub(crate) fn summaries(
     before: Option<RunId>,
     limit: usize,
 ) -> Result<Vec<RunSummary>, StoreError> {
-    // A key is not told: whoever has it is found by it.
-    let by_key = filter.key.as_ref().map(|_| Candidates::of(connection, filter, before));
-    let ids = if let Some(mut candidates) = by_key.transpose()? {
-        candidates.next_page(connection, usize::MAX)?
-    } else {
-        let fits = |(id, run): &(RunId, &FreshRun)| {
-            before.is_none_or(|before| *id < before) && filter.accepts(&run.filtered(*id))
-        };
-        fresh.iter().filter(fits).map(|(id, _)| id).collect()
+    if filter.key.is_some() || filter.has_error_criteria() {
+        return summaries_of_candidates(connection, fresh, filter, (before, limit));
+    }
+    let fits = |(id, run): &(RunId, &FreshRun)| {
+        before.is_none_or(|before| *id < before) && filter.accepts(&run.filtered(*id))
     };
-    let mut found = first_of(connection, fresh, filter, ids, limit)?;
+    let mut told: Vec<(RunId, &FreshRun)> = fresh.iter().filter(fits).collect();
+    told.sort_unstable_by_key(|(id, _)| Reverse(*id));
+    let mut found = Vec::new();
+    for (id, run) in told {
+        if found.len() >= limit {
+            break;
+        }
+        found.extend(summary_of_fresh(connection, filter, id, run)?);
+    }
     each_row(
         connection,
         filter,
@@ -144,6 +148,38 @@ pub(crate) fn summaries(
     found.sort_unstable_by_key(|run| Reverse(run.id));
     found.truncate(limit);
     Ok(found)
+}
+
+/// The same where keys or errors lead to the runs, whether their rows are behind or not: what is fresh is not looked through.
+fn summaries_of_candidates(
+    connection: &Connection,
+    fresh: &FreshRuns,
+    filter: &RunFilter,
+    (before, limit): (Option<RunId>, usize),
+) -> Result<Vec<RunSummary>, StoreError> {
+    let mut candidates = Candidates::of(connection, filter, before)?;
+    let mut found = Vec::new();
+    loop {
+        let wanted = limit.saturating_add(SLACK);
+        let page = candidates.next_page(connection, wanted)?;
+        let is_end = page.len() < wanted;
+        for id in page {
+            if found.len() >= limit {
+                return Ok(found);
+            }
+            let summary = match fresh.get(id) {
+                Some(run) => summary_of_fresh(connection, filter, id, run)?,
+                None => match run::listed_row(connection, id)? {
+                    Some(row) if fits(connection, filter, &row)? => Some(summary_of(connection, &row)?),
+                    Some(_) | None => None,
+                },
+            };
+            found.extend(summary);
+        }
+        if is_end {
+            return Ok(found);
+        }
+    }
 }
 
 /// Calls `each` with the newest rows that fit, at most so many, those apart that are known elsewhere.
@@ -194,36 +230,24 @@ fn summary_of(connection: &Connection, row: &ListedRow) -> Result<RunSummary, St
     }
 }
 
-/// The newest of these runs that fit.
-fn first_of(
+/// What a list tells of a run whose row is behind, if it fits.
+fn summary_of_fresh(
     connection: &Connection,
-    fresh: &FreshRuns,
     filter: &RunFilter,
-    mut ids: Vec<RunId>,
-    limit: usize,
-) -> Result<Vec<RunSummary>, StoreError> {
-    ids.sort_unstable_by_key(|id| Reverse(*id));
-    let mut found = Vec::new();
-    for id in ids {
-        if found.len() >= limit {
-            break;
-        }
-        let Some(told) = fresh.get(id) else { continue };
-        if !error::has_error(connection, filter, id)? {
-            continue;
-        }
-        let head = match run::run_row(connection, id)? {
-            // It may have gone on since it was told.
-            Some(row) => Some(row.head.max(told.head)),
-            None => if_there(connection, Some(told.head))?,
-        };
-        let Some(head) = head else { continue };
-        let run = run_snapshot::run_at(connection, id, head)?.run;
-        if filter.matches(&run, &told.flow) {
-            found.push(RunSummary::of(&run));
-        }
+    id: RunId,
+    told: &FreshRun,
+) -> Result<Option<RunSummary>, StoreError> {
+    if !error::has_error(connection, filter, id)? {
+        return Ok(None);
     }
-    Ok(found)
+    let head = match run::run_row(connection, id)? {
+        // It may have gone on since it was told.
+        Some(row) => Some(row.head.max(told.head)),
+        None => if_there(connection, Some(told.head))?,
+    };
+    let Some(head) = head else { return Ok(None) };
+    let run = run_snapshot::run_at(connection, id, head)?.run;
+    Ok(filter.matches(&run, &told.flow).then(|| RunSummary::of(&run)))
 }
 
 /// This position, unless the run that it was told of has been forgotten since.

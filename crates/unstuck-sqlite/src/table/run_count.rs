@@ -1,7 +1,7 @@
 //! The table `run_count`: how many rows of runs are in each state, by flow, so that nobody counts rows. Those that are over
 //! are counted by the hour of their start.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -12,6 +12,7 @@ use unstuck_store::contract::{RunCounts, StoreError};
 
 use crate::error::store_error;
 use crate::info;
+use crate::table::flow;
 use crate::table::meta;
 use crate::table::number;
 use crate::table::prepare;
@@ -86,45 +87,58 @@ pub(crate) fn each_count(
 /// started since then.
 pub(crate) fn count(connection: &Connection, since: Time) -> Result<RunCounts, StoreError> {
     let first = RunId::first_at(since).0;
-    // The hour in which it begins is counted one by one.
-    let (hour, end) = (first.div_ceil(HOUR), first.div_ceil(HOUR).saturating_mul(HOUR));
+    let hour = first.div_ceil(HOUR);
     let mut counts = RunCounts::new();
     for state in RunState::ALL {
         let from = if state.is_final() { hour } else { 0 };
         let sql = "SELECT flow, sum(count) FROM run_count WHERE state = ?1 AND child = 0 AND hour >= ?2 GROUP BY flow";
-        add(connection, sql, state, [number(from)?, 0], &mut counts)?;
-        if state.is_final() && end > first {
-            let sql = "SELECT flow, count(*) FROM run INDEXED BY run_state
-                WHERE state = ?1 AND (parent IS NOT NULL) = 0 AND id >= ?2 AND id < ?3 GROUP BY flow";
-            let end = i64::try_from(end).unwrap_or(i64::MAX);
-            add(connection, sql, state, [number(first)?, end], &mut counts)?;
+        let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+        let mut rows = statement.query(params![state.word(), number(from)?]).map_err(store_error)?;
+        while let Some(row) = rows.next().map_err(store_error)? {
+            let flow: String = row.get(0).map_err(store_error)?;
+            add(&mut counts, flow, state, row.get(1).map_err(store_error)?);
         }
+    }
+    let end = hour.saturating_mul(HOUR);
+    if end > first {
+        let end = i64::try_from(end).unwrap_or(i64::MAX);
+        count_one_by_one(connection, [number(first)?, end], &mut counts)?;
     }
     Ok(counts)
 }
 
-fn add(
+/// The final ones of a part of an hour, by version: only an index is read.
+fn count_one_by_one(
     connection: &Connection,
-    sql: &str,
-    state: RunState,
-    [from, end]: [i64; 2],
+    [first, end]: [i64; 2],
     counts: &mut RunCounts,
 ) -> Result<(), StoreError> {
-    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-    let mut rows = if sql.contains("?3") {
-        statement.query(params![state.word(), from, end])
-    } else {
-        statement.query(params![state.word(), from])
-    }
-    .map_err(store_error)?;
-    while let Some(row) = rows.next().map_err(store_error)? {
-        let (flow, count): (String, i64) =
-            (row.get(0).map_err(store_error)?, row.get(1).map_err(store_error)?);
-        if count > 0 {
-            *counts.entry((flow.into(), state)).or_default() += unsigned(count);
+    let of_version = "SELECT count(*) FROM run INDEXED BY run_version
+        WHERE version = ?1 AND state = ?2 AND (parent IS NOT NULL) = 0 AND id >= ?3 AND id < ?4";
+    let of_none = "SELECT count(*) FROM run INDEXED BY run_unversioned
+        WHERE flow = ?1 AND version IS NULL AND state = ?2 AND parent IS NULL AND id >= ?3 AND id < ?4";
+    let mut of_version = connection.prepare_cached(of_version).map_err(store_error)?;
+    let mut of_none = connection.prepare_cached(of_none).map_err(store_error)?;
+    let mut names = BTreeSet::new();
+    for (version, flow) in flow::versions(connection, None)? {
+        let version = number(version.0)?;
+        for state in RunState::ALL.into_iter().filter(|state| state.is_final()) {
+            let found = of_version.query_row(params![version, state.word(), first, end], |row| row.get(0));
+            add(counts, flow.clone(), state, found.map_err(store_error)?);
+            if !names.contains(&flow) {
+                let found = of_none.query_row(params![flow, state.word(), first, end], |row| row.get(0));
+                add(counts, flow.clone(), state, found.map_err(store_error)?);
+            }
         }
+        names.insert(flow);
     }
     Ok(())
+}
+
+fn add(counts: &mut RunCounts, flow: String, state: RunState, count: i64) {
+    if count > 0 {
+        *counts.entry((flow.into(), state)).or_default() += unsigned(count);
+    }
 }
 
 /// The last stage that is in the file.
