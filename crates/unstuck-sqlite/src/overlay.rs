@@ -67,8 +67,11 @@ impl FreshRun {
     }
 }
 
-/// What a stage changes: runs whose rows are behind from then on, or no more.
-pub(crate) type OverlayChanges = Vec<(RunId, Option<FreshRun>)>;
+/// A run whose row is behind from then on, or no more.
+pub(crate) type OverlayChange = (RunId, Option<FreshRun>);
+
+/// What a stage changes.
+pub(crate) type OverlayChanges = Vec<OverlayChange>;
 
 /// Runs are spread over so many parts, each of which is copied when it changes while somebody reads it.
 const PARTS: usize = 512;
@@ -92,7 +95,7 @@ impl FreshRuns {
         self.0.iter().flat_map(|part| part.iter().map(|(id, run)| (*id, run)))
     }
 
-    fn apply(&mut self, changes: OverlayChanges) {
+    fn apply(&mut self, changes: impl IntoIterator<Item = OverlayChange>) {
         let parts = Arc::make_mut(&mut self.0);
         for (run, fresh) in changes {
             let part = Arc::make_mut(&mut parts[part_of(run)]);
@@ -138,7 +141,11 @@ impl Published {
     }
 
     /// What has become durable, in the order of the stages, up to this one.
-    pub(crate) fn publish(&self, stage: u64, changes: impl IntoIterator<Item = OverlayChanges>) {
+    pub(crate) fn publish<C: IntoIterator<Item = OverlayChange>>(
+        &self,
+        stage: u64,
+        changes: impl IntoIterator<Item = C>,
+    ) {
         let mut told = self.told();
         for changes in changes {
             told.now.fresh.apply(changes);
@@ -210,7 +217,7 @@ mod tests {
     fn a_view_stays_as_it_was_taken() {
         let published = Published::default();
         let ids: Vec<RunId> = (1..2_000).map(|id| RunId(id << 12)).collect();
-        published.publish(1, [ids.iter().map(|id| (*id, Some(fresh(1)))).collect()]);
+        published.publish(1, [ids.iter().map(|id| (*id, Some(fresh(1))))]);
         let view = published.fresh().expect("usable");
         let half = ids.iter().step_by(2).map(|id| (*id, None)).collect();
         published.publish(2, [half, vec![(ids[1], Some(fresh(7)))]]);

@@ -20,7 +20,7 @@ use unstuck_store::timers::Timers;
 
 use crate::error::broken;
 use crate::hot_runs::{HotRuns, Residency};
-use crate::overlay::{FreshRun, OverlayChanges};
+use crate::overlay::{FreshRun, OverlayChange};
 use crate::recent_ids::{RecentKeys, RecentPayloads};
 
 /// All that is in memory and follows from what is durable.
@@ -76,10 +76,10 @@ impl StoreState {
         self.slots.set(run, slot, at);
     }
 
-    /// The runs whose rows are behind.
-    pub(crate) fn fresh_runs(&self) -> OverlayChanges {
+    /// The runs whose rows are behind, one after the other: there may be many, and no list of them is made.
+    pub(crate) fn fresh_runs(&self) -> impl Iterator<Item = OverlayChange> {
         let behind = self.hot.iter().filter(|(_, hot)| hot.behind_since.is_some());
-        behind.filter_map(|(id, _)| Some((*id, Some(self.fresh_run(*id)?)))).collect()
+        behind.filter_map(|(id, _)| Some((*id, Some(self.fresh_run(*id)?))))
     }
 
     /// What readers are told of a run while its row is behind.
