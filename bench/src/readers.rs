@@ -114,7 +114,7 @@ fn questions(reader: &dyn Reader) -> Vec<Question> {
     let listed = reader.list(&in_flow("nobody"), None, 1).expect("lists");
     let (some, version) = listed.first().map(|run| (run.id, run.flow)).expect("some wait");
     let time = reader.run(some).expect("reads").expect("is there").created_at;
-    let group = reader.error_groups(&GroupFilter::default(), 1).expect("reads").remove(0).group;
+    let group = reader.error_groups(&GroupFilter::default(), None, 1).expect("reads").remove(0).group;
     let open = RunState::ALL.into_iter().filter(|state| !state.is_final()).collect();
     let filters = vec![
         ("all", all()),
@@ -147,7 +147,7 @@ fn questions(reader: &dyn Reader) -> Vec<Question> {
     let groups = GroupFilter::default();
     questions.push((
         "groups of errors",
-        Box::new(move |reader| drop(reader.error_groups(&groups, PAGE).expect("reads"))),
+        Box::new(move |reader| drop(reader.error_groups(&groups, None, PAGE).expect("reads"))),
     ));
     questions
 }

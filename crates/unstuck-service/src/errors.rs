@@ -1,8 +1,5 @@
 //! Errors: their groups, and what is in error now.
 
-use std::cmp::Reverse;
-use std::fmt;
-
 use unstuck_api::PoliciesPaused;
 use unstuck_api::errors::{
     ErrorGroupDetails, ErrorGroupView, ErrorGroupsView, ErrorView, FlowCount, OpenErrorView, PolicyCount,
@@ -12,13 +9,13 @@ use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::model::error::Reason;
 use unstuck_core::policy::{ErrorSample, NotSuggested, PolicyDraft, suggest, why_retry_cannot_help};
 use unstuck_core::time::Time;
-use unstuck_store::contract::{ErrorGroup, GroupFilter, OpenErrorFilter, Reader};
+use unstuck_store::contract::{ErrorGroup, GroupFilter, GroupPlace, OpenErrorFilter, Reader};
 
 use crate::service::ServiceError;
 use crate::{convert, policies};
 
 /// So many groups are read at once, at most.
-const MOST: usize = 10_000;
+const MOST: usize = 1_000;
 /// So many steps in error are shown with their group.
 const SHOWN_OPEN: usize = 20;
 /// How the names of groups begin.
@@ -50,7 +47,7 @@ fn with_sample<T>(group: &ErrorGroupView, judge: impl FnOnce(&ErrorSample<'_>) -
 
 /// Lists groups, the most recently seen first.
 pub(crate) fn list(reader: &dyn Reader, wanted: &ErrorsQuery) -> Result<ErrorGroupsView, ServiceError> {
-    let after = wanted.after.as_deref().map(Place::parse).transpose()?;
+    let after = wanted.after.as_deref().map(place_of).transpose()?;
     let filter = GroupFilter {
         group: None,
         flow: wanted.flow.as_deref().map(Into::into),
@@ -58,46 +55,29 @@ pub(crate) fn list(reader: &dyn Reader, wanted: &ErrorsQuery) -> Result<ErrorGro
         since: wanted.since.map(convert::time),
     };
     let limit = wanted.limit.clamp(1, MOST);
-    let mut groups = reader.error_groups(&filter, if after.is_some() { MOST } else { limit + 1 })?;
-    if let Some(after) = &after {
-        groups.retain(|group| Place::of(group) > *after);
-    }
-    let next = (groups.len() > limit).then(|| Place::of(&groups[limit - 1]).to_string());
+    let mut groups = reader.error_groups(&filter, after.as_ref(), limit + 1)?;
+    let next = (groups.len() > limit).then(|| cursor_of(&groups[limit - 1]));
     groups.truncate(limit);
     let paused = policies::paused(reader)?;
     Ok(ErrorGroupsView { groups: groups.iter().map(|group| line(group, paused.as_ref())).collect(), next })
 }
 
-/// Where a group stands in the list: the last seen first, then by name. As text it is the end of a page.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    last: Reverse<Time>,
-    group: String,
+/// The end of a page, as text: when its last group was seen last, and the name of that.
+fn cursor_of(group: &ErrorGroup) -> String {
+    format!("{:x}.{}", group.last.0, group.group)
 }
 
-impl Place {
-    fn of(group: &ErrorGroup) -> Place {
-        Place { last: Reverse(group.last), group: group.group.to_string() }
-    }
-
-    /// Parses the cursor of a page.
-    fn parse(text: &str) -> Result<Place, ServiceError> {
-        let place = text.split_once('.').and_then(|(last, group)| {
-            let last = i64::from_str_radix(last, 16).ok()?;
-            group.starts_with(PREFIX).then(|| Place { last: Reverse(Time(last)), group: group.to_owned() })
-        });
-        place.ok_or_else(|| {
-            ServiceError::bad_cursor(format!(
-                "--after: `{text}` is not the end of a page; give `next` of the page before, as it is"
-            ))
-        })
-    }
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:x}.{}", self.last.0.0, self.group)
-    }
+/// Parses the cursor of a page.
+fn place_of(text: &str) -> Result<GroupPlace, ServiceError> {
+    let place = text.split_once('.').and_then(|(last, group)| {
+        let last = Time(i64::from_str_radix(last, 16).ok()?);
+        group.starts_with(PREFIX).then(|| GroupPlace { last, group: group.into() })
+    });
+    place.ok_or_else(|| {
+        ServiceError::bad_cursor(format!(
+            "--after: `{text}` is not the end of a page; give `next` of the page before, as it is"
+        ))
+    })
 }
 
 /// Shows a group with its open errors.
@@ -112,15 +92,24 @@ pub(crate) fn show(reader: &dyn Reader, name: &str) -> Result<ErrorGroupDetails,
 /// Finds a group by its name or the start of it, with or without `err_`.
 pub(crate) fn find(reader: &dyn Reader, name: &str) -> Result<ErrorGroup, ServiceError> {
     let exact = GroupFilter { group: Some(name.into()), ..GroupFilter::default() };
-    if let Some(group) = reader.error_groups(&exact, 1)?.pop() {
+    if let Some(group) = reader.error_groups(&exact, None, 1)?.pop() {
         return Ok(group);
     }
     let digits = name.strip_prefix(PREFIX).unwrap_or(name);
     let begins = |group: &ErrorGroup| {
         !digits.is_empty() && group.group.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with(digits))
     };
-    let mut found = reader.error_groups(&GroupFilter::default(), MOST)?;
-    found.retain(begins);
+    let mut found = Vec::new();
+    let mut after: Option<GroupPlace> = None;
+    loop {
+        let page = reader.error_groups(&GroupFilter::default(), after.as_ref(), MOST)?;
+        after = page.last().map(|last| GroupPlace { last: last.last, group: last.group.clone() });
+        let is_end = page.len() < MOST;
+        found.extend(page.into_iter().filter(begins));
+        if is_end {
+            break;
+        }
+    }
     match found.len() {
         1 => Ok(found.swap_remove(0)),
         0 => Err(ServiceError::not_found(format!(

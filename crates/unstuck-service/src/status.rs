@@ -66,9 +66,9 @@ pub(crate) fn status(
         }
         status.idle.extend(go_on.filter(|_| status.idle.len() < TOLD));
     }
-    for (state, count) in reader.count_runs(Time(now.0.saturating_sub(LATELY)))? {
+    for ((_, state), count) in reader.count_runs(Time(now.0.saturating_sub(LATELY)))? {
         let counts = if state.is_final() { &mut status.ended } else { &mut status.open };
-        counts.insert(state.word().to_owned(), count);
+        *counts.entry(state.word().to_owned()).or_default() += count;
     }
     Ok(status)
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::decide::LeaseMove;
 use unstuck_core::id::RunId;
-use unstuck_core::model::run::Run;
+use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::wakeup::Wakeup;
 use unstuck_store::invariants::RunPosition;
@@ -32,6 +32,8 @@ pub(crate) struct HotRun {
     pub(crate) head: u64,
     /// The position of the first event that its row lacks; `None` if it lacks nothing.
     pub(crate) behind_since: Option<u64>,
+    /// The state that its row says, if it has one.
+    pub(crate) row: Option<RunState>,
     /// Whether there are rows of its wakeups.
     pub(crate) has_wakes: bool,
     /// Whether there are rows of its leases.
@@ -120,6 +122,7 @@ impl HotRuns {
                     flow,
                     head,
                     behind_since: None,
+                    row: None,
                     has_wakes: false,
                     has_leases: false,
                     snapshot_seq: 0,
@@ -202,6 +205,7 @@ mod tests {
                     flow,
                     head: seq,
                     behind_since: None,
+                    row: None,
                     has_wakes: false,
                     has_leases: false,
                     snapshot_seq: 0,

@@ -11,6 +11,7 @@
 
 mod access;
 mod batch;
+mod candidates;
 mod checksum;
 mod copy;
 mod error;
@@ -35,6 +36,7 @@ mod stage;
 mod state;
 pub mod stats;
 mod store;
+mod stored_summary;
 mod table;
 mod telemetry;
 pub mod verify;

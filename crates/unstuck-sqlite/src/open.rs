@@ -32,6 +32,7 @@ use crate::table::meta;
 use crate::table::notice;
 use crate::table::policy;
 use crate::table::run;
+use crate::table::run_count;
 use crate::table::run_snapshot::{self, LoadedRun};
 use crate::table::snapshot;
 use crate::table::unsigned;
@@ -59,13 +60,14 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, St
     let path = directory.join(DATABASE);
     let claim = WriterClaim::default();
     let watch = Stopwatch::start();
-    let opened = connect_both(&path, &options, &claim).map_err(|error| at(&path, error))?;
+    let published = Arc::new(Published::default());
+    let opened = connect_both(&path, &options, &claim, &published).map_err(|error| at(&path, error))?;
     let runs = opened.2.hot.len();
     tracing::debug!(store = %directory.display(), runs, took = ?watch.took(), "store opened");
     if lock.is_some() {
         reserve::keep(directory);
     }
-    Ok(SqliteStore::with(directory.to_owned(), options, lock, claim, opened))
+    Ok(SqliteStore::with(directory.to_owned(), options, lock, claim, opened, published))
 }
 
 /// Opens a store that nobody has open, for reading alone: nothing in its folder changes.
@@ -88,7 +90,7 @@ fn read_only(directory: &Path, opened: ReadConnection) -> Result<SqliteReader, S
         check_kind(&connection).and_then(|()| check_current(&connection)).and_then(|()| load(&connection));
     let state = state.map_err(|error| at(&path, error))?;
     let published = Published::default();
-    published.publish([state.fresh_runs()]);
+    published.publish(run_count::stage(&connection)?, [state.fresh_runs()]);
     let pool = Arc::new(ReadPool::of_connection(connection, lock));
     Ok(SqliteReader { published: Arc::new(published), pool })
 }
@@ -97,6 +99,7 @@ fn connect_both(
     path: &Path,
     options: &Options,
     claim: &WriterClaim,
+    published: &Arc<Published>,
 ) -> Result<(Writer, Connection, StoreState), StoreError> {
     // Before any connection: closing a file gives up the locks that this process has on it.
     make_durable(path, options)?;
@@ -110,12 +113,13 @@ fn connect_both(
     // What it has read is forgotten with every commit, so it need not have much.
     reader.pragma_update(None, "cache_size", READER_CACHE).map_err(store_error)?;
     let state = load(&reader)?;
+    published.publish(state.stage, [state.fresh_runs()]);
     // Until here whatever is refused is left as it was; from now on it is closed in good order.
     empty_log(&writer)?;
     for connection in [&writer, &reader] {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(store_error)?;
     }
-    Ok((Writer::start(writer, options, claim)?, reader, state))
+    Ok((Writer::start(writer, options, claim, published.clone())?, reader, state))
 }
 
 /// What makes a process the only one that has a store open: the lock file, and the folder itself, which nobody can
@@ -231,6 +235,23 @@ fn set_mode(connection: &Connection) -> Result<String, rusqlite::Error> {
 pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
     let _snapshot = snapshot(connection)?;
     let mut state = StoreState::default();
+    load_values(&mut state, connection)?;
+    load_parked(&mut state, connection, None)?;
+    load_tail(&mut state, connection, |_, _| Ok(()))?;
+    Ok(state)
+}
+
+/// What would be in the way of opening the store. Of the runs that are parked only those are looked at that the tail of the
+/// log names: what wakes the others is for whoever looks at runs.
+pub(crate) fn try_load(connection: &Connection) -> Result<(), StoreError> {
+    let _snapshot = snapshot(connection)?;
+    let mut state = StoreState::default();
+    load_values(&mut state, connection)?;
+    load_tail(&mut state, connection, |state, run| load_parked(state, connection, Some(run)))
+}
+
+/// What is kept of the store as a whole.
+fn load_values(state: &mut StoreState, connection: &Connection) -> Result<(), StoreError> {
     for flow in flow::all(connection)? {
         state.flows.restore(flow);
     }
@@ -242,12 +263,29 @@ pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
     state.last_error = meta::meta(connection, "last_error")?.map_or(0, unsigned);
     state.last_id = meta::meta(connection, "last_id")?.map_or(0, unsigned);
     state.last_time = meta::meta(connection, "last_time")?.map(Time);
-    let flushed = meta::meta(connection, "flushed")?.map_or(0, unsigned);
     // The last events may have been forgotten; their positions are not given again.
-    state.end = event::last_position(connection)?.max(flushed);
+    state.end = event::end(connection)?;
+    state.stage = run_count::stage(connection)?;
     state.downtimes = meta::downtimes(connection)?;
     state.clock = meta::clock(connection)?;
-    wake::wakes(connection, None, |wake| {
+    for (run, slot, since) in run::slots(connection)? {
+        state.slots.set(run, &slot.slot(), since.unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// The position up to which rows cover the log.
+fn flushed(connection: &Connection) -> Result<u64, StoreError> {
+    Ok(meta::meta(connection, "flushed")?.map_or(0, unsigned))
+}
+
+/// What wakes the runs that are parked, or this one.
+fn load_parked(
+    state: &mut StoreState,
+    connection: &Connection,
+    only: Option<RunId>,
+) -> Result<(), StoreError> {
+    wake::wakes(connection, only, |wake| {
         if let Some(timer) = wake.timer {
             state.timers.add_parked(wake.run, wake.unit, timer);
         }
@@ -255,27 +293,36 @@ pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
             state.ready.add_parked(ready);
         }
         Ok(())
-    })?;
-    for (run, slot, since) in run::slots(connection)? {
-        state.slots.set(run, &slot.slot(), since.unwrap_or_default());
-    }
+    })
+}
+
+/// What the rows do not cover. `unknown` is called with each run before it is brought into memory.
+fn load_tail(
+    state: &mut StoreState,
+    connection: &Connection,
+    mut unknown: impl FnMut(&mut StoreState, RunId) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let mut events = 0_u64;
-    event::tail(connection, flushed, |pos, run, prev, record| {
+    event::tail(connection, flushed(connection)?, |pos, run, prev, record| {
         events += 1;
-        replay(&mut state, connection, pos, run, prev, record)
+        if state.hot.get(run).is_none() {
+            unknown(state, run)?;
+        }
+        replay(state, connection, pos, run, prev, record)
     })?;
     tracing::debug!(events, "log replayed");
     for (run, lease, planned) in lease::leases(connection)? {
         state.leased.insert(run);
         if state.hot.get(run).is_none() {
-            unpark(&mut state, connection, run)?;
+            unknown(state, run)?;
+            unpark(state, connection, run)?;
         }
         // One of an attempt that has ended since is over.
         if state.timers.get(run, Some(lease.unit)).is_some_and(|timer| timer.set == planned) {
             state.timers.move_lease(run, lease);
         }
     }
-    Ok(state)
+    Ok(())
 }
 
 /// Brings one run into memory from its row. Of one with more units than `many_units` it is noted which wakeups change.
@@ -295,6 +342,7 @@ pub(crate) fn load_run(
         flow: row.flow,
         head: row.head,
         behind_since: None,
+        row: Some(row.state),
         has_wakes,
         has_leases: state.leased.contains(&run),
         snapshot_seq,

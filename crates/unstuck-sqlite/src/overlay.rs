@@ -11,7 +11,9 @@ use rustc_hash::FxHashMap;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::run::{Attention, Run, RunState, Slot};
 use unstuck_core::time::Time;
-use unstuck_store::contract::{Filtered, SetAside, StoreError};
+use unstuck_store::contract::{Filtered, SetAside, StoreError, Watchers};
+
+use crate::hot_runs::HotRun;
 
 /// A run whose row is behind.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct FreshRun {
     pub(crate) state: RunState,
     pub(crate) attention: Attention,
     pub(crate) parent: Option<RunId>,
+    /// The state that its row says, if it has one.
+    pub(crate) row: Option<RunState>,
     /// When something is due in it.
     pub(crate) due: Option<Time>,
     /// The limit that it has a slot of.
@@ -31,10 +35,12 @@ pub(crate) struct FreshRun {
 }
 
 impl FreshRun {
-    pub(crate) fn of(run: &Run, flow: &Arc<str>, head: u64, due: Option<Time>) -> FreshRun {
+    /// A run as it is now.
+    pub(crate) fn of(run: &Run, hot: &HotRun, due: Option<Time>) -> FreshRun {
         FreshRun {
-            head,
-            flow: flow.clone(),
+            head: hot.head,
+            flow: hot.flow.clone(),
+            row: hot.row,
             version: run.flow,
             state: run.state(),
             attention: run.attention(),
@@ -61,8 +67,11 @@ impl FreshRun {
     }
 }
 
-/// What a stage changes: runs whose rows are behind from then on, or no more.
-pub(crate) type OverlayChanges = Vec<(RunId, Option<FreshRun>)>;
+/// A run whose row is behind from then on, or no more.
+pub(crate) type OverlayChange = (RunId, Option<FreshRun>);
+
+/// What a stage changes.
+pub(crate) type OverlayChanges = Vec<OverlayChange>;
 
 /// Runs are spread over so many parts, each of which is copied when it changes while somebody reads it.
 const PARTS: usize = 512;
@@ -86,7 +95,7 @@ impl FreshRuns {
         self.0.iter().flat_map(|part| part.iter().map(|(id, run)| (*id, run)))
     }
 
-    fn apply(&mut self, changes: OverlayChanges) {
+    fn apply(&mut self, changes: impl IntoIterator<Item = OverlayChange>) {
         let parts = Arc::make_mut(&mut self.0);
         for (run, fresh) in changes {
             let part = Arc::make_mut(&mut parts[part_of(run)]);
@@ -106,28 +115,44 @@ fn part_of(run: RunId) -> usize {
 /// What the store tells its readers.
 #[derive(Debug, Default)]
 pub(crate) struct Published {
-    told: Mutex<Told>,
+    told: Mutex<AllTold>,
+    pub(crate) watchers: Watchers,
+}
+
+/// What is durable at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    pub(crate) fresh: FreshRuns,
+    /// The last stage of it.
+    pub(crate) stage: u64,
 }
 
 #[derive(Debug, Default)]
-struct Told {
-    fresh: FreshRuns,
+struct AllTold {
+    now: Told,
     aside: BTreeMap<RunId, SetAside>,
     /// Why nothing is said any more.
     broken: Option<StoreError>,
 }
 
 impl Published {
-    fn told(&self) -> MutexGuard<'_, Told> {
+    fn told(&self) -> MutexGuard<'_, AllTold> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What has become durable, in the order of the stages.
-    pub(crate) fn publish(&self, changes: impl IntoIterator<Item = OverlayChanges>) {
+    /// What has become durable, in the order of the stages, up to this one.
+    pub(crate) fn publish<C: IntoIterator<Item = OverlayChange>>(
+        &self,
+        stage: u64,
+        changes: impl IntoIterator<Item = C>,
+    ) {
         let mut told = self.told();
         for changes in changes {
-            told.fresh.apply(changes);
+            told.now.fresh.apply(changes);
         }
+        told.now.stage = stage;
+        drop(told);
+        self.watchers.tell();
     }
 
     pub(crate) fn set_aside(&self, run: RunId, aside: Option<SetAside>) {
@@ -143,16 +168,21 @@ impl Published {
         self.told().broken.get_or_insert_with(|| error.clone());
     }
 
+    /// All that is told.
+    pub(crate) fn now(&self) -> Result<Told, StoreError> {
+        let told = self.told();
+        told.broken.clone().map_or_else(|| Ok(told.now.clone()), Err)
+    }
+
     /// All runs whose rows are behind.
     pub(crate) fn fresh(&self) -> Result<FreshRuns, StoreError> {
-        let told = self.told();
-        told.broken.clone().map_or_else(|| Ok(told.fresh.clone()), Err)
+        self.now().map(|now| now.fresh)
     }
 
     /// Where the history of this run ends, if its row is behind.
     pub(crate) fn head(&self, run: RunId) -> Result<Option<u64>, StoreError> {
         let told = self.told();
-        let head = told.fresh.get(run).map(|fresh| fresh.head);
+        let head = told.now.fresh.get(run).map(|fresh| fresh.head);
         told.broken.clone().map_or(Ok(head), Err)
     }
 
@@ -177,6 +207,7 @@ mod tests {
             state: RunState::Running,
             attention: Attention::default(),
             parent: None,
+            row: None,
             due: None,
             slot: None,
         }
@@ -186,10 +217,10 @@ mod tests {
     fn a_view_stays_as_it_was_taken() {
         let published = Published::default();
         let ids: Vec<RunId> = (1..2_000).map(|id| RunId(id << 12)).collect();
-        published.publish([ids.iter().map(|id| (*id, Some(fresh(1)))).collect()]);
+        published.publish(1, [ids.iter().map(|id| (*id, Some(fresh(1))))]);
         let view = published.fresh().expect("usable");
         let half = ids.iter().step_by(2).map(|id| (*id, None)).collect();
-        published.publish([half, vec![(ids[1], Some(fresh(7)))]]);
+        published.publish(2, [half, vec![(ids[1], Some(fresh(7)))]]);
         assert_eq!(view.iter().count(), ids.len());
         assert!(ids.iter().all(|id| view.get(*id).is_some_and(|run| run.head == 1)));
         let next = published.fresh().expect("usable");

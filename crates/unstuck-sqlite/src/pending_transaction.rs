@@ -7,8 +7,8 @@ use unstuck_core::event::Event;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::log::LogRecord;
-use unstuck_core::model::run::Attention;
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::ReadyAttempt;
 use unstuck_store::contract::{BulkChange, NoticeId, StageId};
@@ -24,6 +24,8 @@ pub(crate) struct PendingTransaction {
     pub(crate) stage: u64,
     pub(crate) at: Time,
     pub(crate) last_id: u64,
+    /// The position of the last event that there ever was.
+    pub(crate) end: u64,
     /// Everything at or before this position is in the rows.
     pub(crate) flushed: u64,
     pub(crate) entries: Vec<Entry>,
@@ -63,12 +65,11 @@ pub(crate) struct Entry {
 pub(crate) struct Row {
     pub(crate) run: RunId,
     pub(crate) flow: std::sync::Arc<str>,
-    pub(crate) state: &'static str,
-    pub(crate) parent: Option<RunId>,
+    pub(crate) summary: RunSummary,
+    /// Whether there is an older row of it.
+    pub(crate) had_row: bool,
     pub(crate) head: u64,
     pub(crate) slot: Option<(StoredSlot, Option<Time>)>,
-    /// Which of `error` and `held` its steps are in.
-    pub(crate) rests: Attention,
     /// Whether an executor of this process has an attempt of it.
     pub(crate) is_local: bool,
     pub(crate) replaced: ReplacedWakes,

@@ -1,6 +1,6 @@
 //! Reading what is durable, from any thread: the file, and what is newer in the log than the rows of runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,14 +11,15 @@ use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
 use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
-use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
-    AuditId, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, OpenErrorFilter, PolicyAudit,
-    PolicyHits, Reader, RunFilter, RunLogs, SetAside, StoreError,
+    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, OnChange,
+    OpenErrorFilter, PolicyAudit, PolicyHits, Reader, RunCounts, RunFilter, RunLogs, SetAside, StoreError,
+    TailError, TailPage,
 };
 
 use crate::list_runs;
@@ -38,6 +39,9 @@ use crate::table::run;
 use crate::table::run_key;
 use crate::table::run_snapshot;
 use crate::table::wake;
+
+/// So often counts are tried again when something was written at the same time, before every run is looked up.
+const COUNT_TRIES: usize = 8;
 
 /// Reads a store in a folder.
 #[derive(Clone, Debug)]
@@ -91,11 +95,8 @@ impl Reader for SqliteReader {
     }
 
     fn history(&self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
-        let page = self.read_at_head(run, |connection, head| {
-            let mut events = event::history(connection, head, after)?;
-            events.truncate(limit);
-            Ok(events)
-        })?;
+        let page = self
+            .read_at_head(run, |connection, head| event::history_page(connection, run, head, after, limit))?;
         Ok(page.unwrap_or_default())
     }
 
@@ -109,9 +110,16 @@ impl Reader for SqliteReader {
         self.pool.read(|connection| list_runs::summaries(connection, &fresh, filter, before, limit))
     }
 
-    fn count_runs(&self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
-        let fresh = self.published.fresh()?;
-        self.pool.read(|connection| list_runs::count_roots(connection, &fresh, since))
+    fn count_runs(&self, since: Time) -> Result<RunCounts, StoreError> {
+        for _ in 0..COUNT_TRIES {
+            let told = self.published.now()?;
+            let counted = self.pool.read(|connection| list_runs::count_roots(connection, &told, since))?;
+            if let Some(counts) = counted {
+                return Ok(counts);
+            }
+        }
+        let told = self.published.now()?;
+        self.pool.read(|connection| list_runs::count_roots_one_by_one(connection, &told, since))
     }
 
     fn upcoming(&self, limit: usize) -> Result<Vec<(Time, RunId)>, StoreError> {
@@ -202,8 +210,13 @@ impl Reader for SqliteReader {
         self.read(|connection| error::open(connection, filter, after, limit))
     }
 
-    fn error_groups(&self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
-        self.read(|connection| error::groups(connection, filter, limit))
+    fn error_groups(
+        &self,
+        filter: &GroupFilter,
+        after: Option<&GroupPlace>,
+        limit: usize,
+    ) -> Result<Vec<ErrorGroup>, StoreError> {
+        self.read(|connection| error::groups(connection, filter, after, limit))
     }
 
     fn bulk(&self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
@@ -222,6 +235,25 @@ impl Reader for SqliteReader {
         limit: usize,
     ) -> Result<Vec<Target>, StoreError> {
         self.read(|connection| bulk::targets(connection, bulk, only, from, limit))
+    }
+
+    fn cursor(&self) -> Result<Cursor, StoreError> {
+        self.read(event::end_cursor)
+    }
+
+    fn tail(&self, after: &Cursor, limit: usize) -> Result<TailPage, TailError> {
+        let read = self.read(|connection| {
+            let end = event::end_cursor(connection)?;
+            match after.position_before(&end) {
+                Ok(from) => event::tail_page(connection, from, &end, limit).map(Ok),
+                Err(error) => Ok(Err(error)),
+            }
+        });
+        read?
+    }
+
+    fn on_change(&self, watcher: &OnChange) {
+        self.published.watchers.add(watcher);
     }
 
     fn clock(&self) -> Result<ClockRecord, StoreError> {

@@ -7,7 +7,7 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 8] = [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN, SNAPSHOTS];
+const MIGRATIONS: [&str; 9] = [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN, SNAPSHOTS, READERS];
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -219,6 +219,76 @@ CREATE TABLE run_snapshot (
     body   TEXT NOT NULL,
     sum    INTEGER NOT NULL
 );
+";
+
+/// What readers need: lists by any filter without reading what does not fit, and counts without counting. Rows from before
+/// do not say the version of their flow, nor what lists tell of them: these are made from their histories.
+const READERS: &str = "
+ALTER TABLE run ADD COLUMN version INTEGER;
+-- What lists tell of a run and other columns do not say.
+ALTER TABLE run ADD COLUMN summary TEXT;
+DROP INDEX run_open;
+DROP INDEX run_not_completed;
+-- What tells this store from others, in cursors of tails.
+INSERT INTO meta (name, value) VALUES ('number', abs(random() >> 1));
+-- The id is the last column of each.
+CREATE INDEX run_state ON run (state, (parent IS NOT NULL));
+CREATE INDEX run_version ON run (version, state, (parent IS NOT NULL)) WHERE version IS NOT NULL;
+CREATE INDEX run_rests ON run (rests, (parent IS NOT NULL)) WHERE rests > 0;
+CREATE INDEX run_version_rests ON run (version, rests, (parent IS NOT NULL)) WHERE rests > 0;
+-- Rows from before something was kept.
+CREATE INDEX run_unversioned ON run (flow) WHERE version IS NULL;
+CREATE INDEX run_rests_unknown ON run (id) WHERE rests IS NULL
+    AND state <> 'completed' AND state <> 'failed' AND state <> 'cancelled' AND state <> 'superseded';
+
+-- How many rows there are of each kind; `hour` is that of the start, in ids, for runs that are over, and else 0.
+CREATE TABLE run_count (
+    state TEXT NOT NULL,
+    child INTEGER NOT NULL,
+    hour  INTEGER NOT NULL,
+    flow  TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    PRIMARY KEY (state, child, hour, flow)
+) WITHOUT ROWID;
+INSERT INTO run_count
+    SELECT state, parent IS NOT NULL,
+        CASE WHEN state IN ('completed', 'failed', 'cancelled', 'superseded') THEN id / (3600000 << 22) ELSE 0 END,
+        flow, count(*)
+    FROM run GROUP BY 1, 2, 3, 4;
+
+-- Where some events of a run are, so that its history is read from its middle. Runs from before have marks for later ones.
+CREATE TABLE event_mark (
+    run INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    pos INTEGER NOT NULL,
+    PRIMARY KEY (run, seq)
+) WITHOUT ROWID;
+
+CREATE INDEX wake_due ON wake (due, run) WHERE due IS NOT NULL;
+CREATE INDEX error_grp_run ON error (grp, run);
+DROP INDEX error_group_last;
+CREATE INDEX error_group_order ON error_group (last DESC, id);
+
+-- What is open of each group, counted: steps that nobody has acknowledged, their runs, and those that somebody has.
+CREATE TABLE error_open (
+    grp          TEXT PRIMARY KEY,
+    open         INTEGER NOT NULL,
+    runs         INTEGER NOT NULL,
+    acknowledged INTEGER NOT NULL
+) WITHOUT ROWID;
+INSERT INTO error_open
+    SELECT grp, sum(NOT acknowledged), count(DISTINCT CASE WHEN acknowledged THEN NULL ELSE run END), sum(acknowledged)
+    FROM open_error GROUP BY grp;
+-- And how many of the first a policy will resume, by its name.
+CREATE TABLE error_open_policy (
+    grp    TEXT NOT NULL,
+    policy TEXT NOT NULL,
+    count  INTEGER NOT NULL,
+    PRIMARY KEY (grp, policy)
+) WITHOUT ROWID;
+INSERT INTO error_open_policy
+    SELECT grp, policy_name, count(*) FROM open_error
+    WHERE NOT acknowledged AND policy_name IS NOT NULL GROUP BY grp, policy_name;
 ";
 
 /// What the file says it is: the letters `Unst`.

@@ -5,7 +5,6 @@ use unstuck_store::contract::{Settled, StoreError};
 use crate::error::broken;
 use crate::hot_runs::Residency;
 use crate::open;
-use crate::overlay::OverlayChanges;
 use crate::store::SqliteStore;
 use crate::writer_loop::keep_log;
 
@@ -13,10 +12,7 @@ impl SqliteStore {
     /// Takes in a report of the writer.
     pub(crate) fn take_settled(&mut self, settled: Settled) {
         match &settled.result {
-            Ok(()) => {
-                self.durable = settled.stage.0;
-                self.publish_durable();
-            }
+            Ok(()) => self.durable = settled.stage.0,
             Err(error) => {
                 self.must_start_over = true;
                 self.full |= matches!(error, StoreError::Full(_));
@@ -26,14 +22,6 @@ impl SqliteStore {
             }
         }
         self.settled.push(settled);
-    }
-
-    /// Readers are shown what has become durable, before anybody is told that it has.
-    fn publish_durable(&mut self) {
-        let is_durable = |(stage, _): &(u64, OverlayChanges)| *stage <= self.durable;
-        let count = self.unpublished.iter().take_while(|entry| is_durable(entry)).count();
-        let changes = self.unpublished.drain(..count).map(|(_, changes)| changes);
-        self.readers.published.publish(changes);
     }
 
     /// It is over: nothing is said any more, for what is in memory may never have been durable, and nothing is synced
@@ -80,7 +68,6 @@ impl SqliteStore {
         self.must_start_over = false;
         self.leaving.clear();
         self.batch = None;
-        self.unpublished.clear();
         if self.broken.is_none() {
             match open::load(&self.reader) {
                 Ok(state) => {

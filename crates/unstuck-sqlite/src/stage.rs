@@ -12,6 +12,7 @@ use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::model::run::{Run, Slot};
 use unstuck_core::model::unit::{AttemptPhase, UnitRef, UnitState};
 use unstuck_core::snapshot::write_snapshot;
+use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Wakeup;
 use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
@@ -21,7 +22,6 @@ use unstuck_store::tally::hits_of;
 use crate::hot_runs::Residency;
 use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups};
 use crate::options::MemoryLimits;
-use crate::overlay::FreshRun;
 use crate::pending_transaction::{
     Entry, MovedLease, ParkedWake, PendingTransaction, ReplacedWakes, Row, unit_columns,
 };
@@ -189,10 +189,10 @@ impl SqliteStore {
             let wakes = StoredWakeups { replaces_all, list: wakeups, slot: StoredSlot::of(&slot) };
             prev = self.append_event(job, id, prev, event, Some(wakes));
         }
-        if has_events && !is_final {
-            job.fresh.push((id, Some(FreshRun::of(&run, &flow, prev, self.state.timers.first_of(id)))));
-        }
         self.state.hot.put(id, run, flow, prev);
+        if has_events && !is_final {
+            job.fresh.extend(self.state.fresh_run(id).map(|fresh| (id, Some(fresh))));
+        }
         self.state.hot.get_mut(id).filter(|_| has_leases).iter_mut().for_each(|hot| hot.has_leases = true);
         if has_events {
             self.state.hot.mark_row_behind(id, first);
@@ -373,11 +373,10 @@ impl SqliteStore {
         job.rows.push(Row {
             run: id,
             flow: hot.flow.clone(),
-            state: run.state().word(),
-            parent: run.origin.parent(),
+            summary: RunSummary::of(run),
+            had_row: hot.row.is_some(),
             head: hot.head,
             slot,
-            rests: run.attention(),
             is_local,
             replaced,
             wakes,
@@ -387,6 +386,7 @@ impl SqliteStore {
         if has_snapshot {
             hot.snapshot_seq = seq;
         }
+        hot.row = Some(run.state());
         hot.behind_since = None;
         hot.has_wakes = true;
         hot.has_leases = false;

@@ -20,7 +20,7 @@ use unstuck_store::timers::Timers;
 
 use crate::error::broken;
 use crate::hot_runs::{HotRuns, Residency};
-use crate::overlay::{FreshRun, OverlayChanges};
+use crate::overlay::{FreshRun, OverlayChange};
 use crate::recent_ids::{RecentKeys, RecentPayloads};
 
 /// All that is in memory and follows from what is durable.
@@ -41,6 +41,8 @@ pub(crate) struct StoreState {
     pub(crate) keys: RecentKeys,
     /// The position of the last event.
     pub(crate) end: u64,
+    /// The last stage that was durable when this was read.
+    pub(crate) stage: u64,
     pub(crate) last_notice: u64,
     pub(crate) last_error: u64,
     pub(crate) last_id: u64,
@@ -74,16 +76,19 @@ impl StoreState {
         self.slots.set(run, slot, at);
     }
 
-    /// The runs whose rows are behind.
-    pub(crate) fn fresh_runs(&self) -> OverlayChanges {
+    /// The runs whose rows are behind, one after the other: there may be many, and no list of them is made.
+    pub(crate) fn fresh_runs(&self) -> impl Iterator<Item = OverlayChange> {
         let behind = self.hot.iter().filter(|(_, hot)| hot.behind_since.is_some());
-        let fresh = behind.filter_map(|(id, hot)| match &hot.run {
-            Residency::Here(run) => {
-                Some((*id, Some(FreshRun::of(run, &hot.flow, hot.head, self.timers.first_of(*id)))))
-            }
+        behind.filter_map(|(id, _)| Some((*id, Some(self.fresh_run(*id)?))))
+    }
+
+    /// What readers are told of a run while its row is behind.
+    pub(crate) fn fresh_run(&self, id: RunId) -> Option<FreshRun> {
+        let hot = self.hot.get(id)?;
+        match &hot.run {
+            Residency::Here(run) => Some(FreshRun::of(run, hot, self.timers.first_of(id))),
             Residency::Out(_) => None,
-        });
-        fresh.collect()
+        }
     }
 
     /// Nothing of this run is offered.

@@ -33,7 +33,7 @@ use crate::batch::OpenBatch;
 use crate::hot_runs::Residency;
 use crate::open::{self, Lock};
 use crate::options::Options;
-use crate::overlay::{OverlayChanges, Published};
+use crate::overlay::Published;
 use crate::pending_transaction::PendingTransaction;
 use crate::read_pool::ReadPool;
 use crate::reader::SqliteReader;
@@ -80,8 +80,6 @@ pub struct SqliteStore {
     pub(crate) durable: u64,
     /// Runs that leave memory once their row is in the file: the stage, and their number then.
     pub(crate) leaving: VecDeque<(u64, RunId, u64)>,
-    /// What readers are shown once it is durable, by stage.
-    pub(crate) unpublished: VecDeque<(u64, OverlayChanges)>,
     /// A stage has failed: memory is to be read again from what is durable.
     pub(crate) must_start_over: bool,
     /// There was no room: it is looked for before the next transaction.
@@ -122,15 +120,15 @@ impl SqliteStore {
         lock: Option<Lock>,
         claim: WriterClaim,
         (writer, reader, state): (Writer, Connection, StoreState),
+        published: Arc<Published>,
     ) -> SqliteStore {
         let file = lock.as_ref().and_then(|lock| lock.file.as_ref());
         let modified = file.and_then(|file| file.metadata().and_then(|found| found.modified()).ok());
         let since = modified.and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
         let seen = since.map(|since| Time(i64::try_from(since.as_millis()).unwrap_or(0)));
-        let published = Published::default();
-        published.publish([state.fresh_runs()]);
         let pool = ReadPool::of_file(directory.join(open::DATABASE), options.clone());
-        let readers = ReadersOfStore(SqliteReader { published: Arc::new(published), pool: Arc::new(pool) });
+        let durable = state.stage;
+        let readers = ReadersOfStore(SqliteReader { published, pool: Arc::new(pool) });
         SqliteStore {
             readers,
             directory,
@@ -145,10 +143,9 @@ impl SqliteStore {
             batch: None,
             last_batch: 0,
             reading: Reading::EachAlone,
-            last_stage: 0,
-            durable: 0,
+            last_stage: durable,
+            durable,
             leaving: VecDeque::new(),
-            unpublished: VecDeque::new(),
             must_start_over: false,
             full: false,
             broken: None,
@@ -380,10 +377,10 @@ impl Store for SqliteStore {
         self.state.ready.put_back();
         self.write_rows_behind(&mut job);
         job.last_id = self.state.last_id;
+        job.end = self.state.end;
         job.flushed = self.state.hot.covered_position(self.state.end);
         let forgets = !job.forgotten.is_empty();
         self.end_reading();
-        self.unpublished.push_back((job.stage, std::mem::take(&mut job.fresh)));
         self.writer.write(job);
         if forgets {
             // The file would show what is forgotten until it is written; if that fails, `settle` tells.
@@ -518,12 +515,10 @@ impl Store for SqliteStore {
             Some(hot) => Some(hot.head),
             None => run::run_row(&self.reader, run)?.map(|row| row.head),
         };
-        let mut events = match head {
-            Some(head) => event::history(&self.reader, head, after)?,
-            None => Vec::new(),
-        };
-        events.truncate(limit);
-        Ok(events)
+        match head {
+            Some(head) => event::history_page(&self.reader, run, head, after, limit),
+            None => Ok(Vec::new()),
+        }
     }
 
     fn list(
@@ -629,7 +624,7 @@ impl Store for SqliteStore {
 
     fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
         self.settle_all()?;
-        error::groups(&self.reader, filter, limit)
+        error::groups(&self.reader, filter, None, limit)
     }
 
     fn needs_backfill(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {

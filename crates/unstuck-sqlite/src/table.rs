@@ -11,6 +11,7 @@ pub(crate) mod notice;
 pub(crate) mod payload;
 pub(crate) mod policy;
 pub(crate) mod run;
+pub(crate) mod run_count;
 pub(crate) mod run_key;
 pub(crate) mod run_snapshot;
 pub(crate) mod wake;

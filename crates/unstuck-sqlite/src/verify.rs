@@ -14,6 +14,7 @@
 mod bulks;
 mod by_run;
 mod chain;
+mod counts;
 mod errors;
 mod file;
 mod kept_state;
@@ -30,7 +31,6 @@ mod wakes;
 use std::num::NonZero;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
@@ -42,7 +42,7 @@ use unstuck_store::contract::{FlowRecord, StoreError};
 pub use unstuck_store::verify::{Finding, Promise};
 
 use crate::error::store_error;
-use crate::open::{DATABASE, load};
+use crate::open::{DATABASE, try_load};
 use crate::table::meta;
 use crate::verify::ranges::Ranges;
 use crate::verify::run::RunChecks;
@@ -189,8 +189,8 @@ impl Checker<'_, '_> {
             return Ok(report);
         }
         let (compile, connection) = (&mut *self.compile, self.connection);
-        let flows = Arc::new(flows(connection, compile, &mut report)?);
-        let snapshot = Snapshot::read(connection, flows, &mut report)?;
+        let flows = flows(connection, compile, &mut report)?;
+        let snapshot = Snapshot::read(connection, &flows, &mut report)?;
         (report.clock, report.last_time) =
             (snapshot.clock.clone(), meta::meta(connection, "last_time")?.map(Time));
         let is_mixed = self.check_all_runs(snapshot, &mut report, &moment)?;
@@ -209,25 +209,25 @@ impl Checker<'_, '_> {
         report: &mut CheckReport,
         moment: &str,
     ) -> Result<bool, StoreError> {
-        let ranges = Ranges::new(snapshot.connection, &snapshot.tail_ids)?;
+        let tail_ids = snapshot.tail_ids.clone();
+        let ranges = Ranges::new(snapshot.connection, &tail_ids)?;
         let shared = Shared { ranges: &ranges, done: AtomicU64::new(0), stop: self.stop };
-        let flows = snapshot.flows.clone();
-        let mut checks = RunChecks::new(snapshot);
+        let flows = snapshot.flows;
+        let mut checks = RunChecks::new(snapshot)?;
         let mut tables = CheckReport::default();
         let (progress, of) = (&mut *self.progress, ranges.runs);
         let mut tell = |done: u64| progress(CheckProgress { what: "runs", done: done.min(of), of });
         let helpers = self.path.as_ref().map_or(0, |_| threads() - 1);
         let path = self.path.as_deref();
-        let (mut loaded, mut parts, mut events) = (Ok(()), Vec::new(), 0);
+        let (mut loaded, mut parts) = (Ok(()), Vec::new());
         thread::scope(|scope| {
             let start = |path| {
-                let (shared, flows) = (&shared, flows.clone());
+                let shared = &shared;
                 scope.spawn(move || help(path, flows, shared))
             };
             let helpers: Vec<_> = path.into_iter().flat_map(|path| vec![path; helpers]).map(start).collect();
             tables::check(&checks.snapshot, &mut tables)?;
-            events = tables::count(checks.snapshot.connection, "event")?;
-            loaded = load(checks.snapshot.connection).map(|_| ());
+            loaded = try_load(checks.snapshot.connection);
             let reports = work(&mut checks, &shared, &mut tell)?;
             parts.push(CheckShard { moment: moment.to_owned(), reports, ..CheckShard::default() });
             for helper in helpers {
@@ -247,7 +247,7 @@ impl Checker<'_, '_> {
             report.append(part);
         }
         report.append(tables);
-        tables::check_totals(&mut checks.snapshot, &mut checks.totals, events, report)?;
+        tables::check_totals(&mut checks.snapshot, &mut checks.totals, report)?;
         // Whatever is in the way of opening the store is a finding, also where no other looks for it.
         if report.is_clean()
             && let Err(error @ (StoreError::Broken(_) | StoreError::Damaged(_))) = loaded

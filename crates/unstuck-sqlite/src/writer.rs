@@ -2,6 +2,7 @@
 
 use crate::table::{event, lease, meta, notice, number, payload, prepare, run, run_key, run_snapshot};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -13,11 +14,13 @@ use unstuck_store::contract::{Settled, StoreError};
 use crate::error::{broken, store_error};
 use crate::log_entry::to_text;
 use crate::options::{Options, WriteMode};
+use crate::overlay::Published;
 use crate::pending_transaction::PendingTransaction;
 use crate::stats::{StageTimer, Stats, WriteObserver, Written};
 use crate::table::attempt_log;
 use crate::table::bulk;
-use crate::table::error;
+use crate::table::error::{self, OpenChanges};
+use crate::table::run_count::CountChanges;
 use crate::writer_claim::WriterClaim;
 use crate::writer_loop::WriterLoop;
 
@@ -51,9 +54,10 @@ impl Writer {
         connection: Connection,
         options: &Options,
         claim: &WriterClaim,
+        published: Arc<Published>,
     ) -> Result<Writer, StoreError> {
         let watch = WriteObserver::default();
-        let mut pen = WriterLoop::new(connection, options, claim.clone(), watch.clone())?;
+        let mut pen = WriterLoop::new(connection, options, claim.clone(), watch.clone(), published)?;
         let work = match options.hand {
             WriteMode::Caller => WriterTask::Here { pen, line: VecDeque::new(), settled: VecDeque::new() },
             WriteMode::Thread => {
@@ -171,11 +175,17 @@ pub(crate) fn write_group(
 ) -> Result<Written, StoreError> {
     let transaction = claim.begin(connection)?;
     let mut written = Written { stages: group.len() as u64, ..Written::default() };
+    let mut counts = CountChanges::default();
+    let mut open = OpenChanges::default();
     for job in group {
-        write_transaction(&transaction, job, &mut written)?;
+        write_transaction(&transaction, job, &mut written, &mut counts, &mut open)?;
     }
+    counts.write(&transaction)?;
+    open.write(&transaction)?;
     error::count(&transaction, group)?;
     if let Some(last) = group.last() {
+        meta::put_number(&transaction, "stage", last.stage)?;
+        meta::put_number(&transaction, "end", last.end)?;
         meta::put_number(&transaction, "flushed", last.flushed)?;
         meta::put_number(&transaction, "last_id", last.last_id)?;
         meta::put_number(&transaction, "last_time", last.at.0.cast_unsigned())?;
@@ -188,6 +198,8 @@ fn write_transaction(
     transaction: &Transaction<'_>,
     job: &PendingTransaction,
     written: &mut Written,
+    counts: &mut CountChanges,
+    open: &mut OpenChanges,
 ) -> Result<(), StoreError> {
     event::append_events(transaction, &job.entries, written)?;
     payload::write_payloads(transaction, &job.payloads, written)?;
@@ -199,15 +211,15 @@ fn write_transaction(
         lease::delete_lease(transaction, *run, *unit)?;
     }
     for row in &job.rows {
-        run::write_row(transaction, row, written)?;
+        run::write_row(transaction, row, written, counts)?;
     }
     notice::write_notices(transaction, &job.notices)?;
     notice::delete_notices(transaction, &job.delivered)?;
-    error::write(transaction, &job.errors)?;
+    error::write(transaction, &job.errors, open)?;
     attempt_log::write(transaction, &job.logs)?;
     bulk::write(transaction, &job.bulks)?;
     for (run, head) in &job.forgotten {
-        forget(transaction, *run, *head)?;
+        forget(transaction, *run, *head, counts, open)?;
     }
     if let Some(downtimes) = &job.downtimes {
         meta::put_text(transaction, "downtimes", &to_text(downtimes)?)?;
@@ -219,7 +231,13 @@ fn write_transaction(
 }
 
 /// Removes a run with its history, its payloads, its key, its errors and whatever would wake it.
-fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), StoreError> {
+fn forget(
+    transaction: &Transaction<'_>,
+    run: RunId,
+    head: u64,
+    counts: &mut CountChanges,
+    open: &mut OpenChanges,
+) -> Result<(), StoreError> {
     let id = number(run.0)?;
     // What it names may have been written by its parent or child, which is forgotten with it.
     let mut payload = prepare(transaction, "DELETE FROM payload WHERE id = ?1")?;
@@ -241,7 +259,9 @@ fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), St
         event.execute([number(pos)?]).map_err(store_error)?;
         pos = prev;
     }
+    counts.remove_row(transaction, run)?;
     for sql in [
+        "DELETE FROM event_mark WHERE run = ?1",
         "DELETE FROM wake WHERE run = ?1",
         "DELETE FROM lease WHERE run = ?1",
         "DELETE FROM run WHERE id = ?1",
@@ -250,5 +270,5 @@ fn forget(transaction: &Transaction<'_>, run: RunId, head: u64) -> Result<(), St
     }
     run_snapshot::forget(transaction, run)?;
     attempt_log::forget(transaction, run)?;
-    error::forget(transaction, run)
+    error::forget(transaction, run, open)
 }

@@ -12,6 +12,7 @@ use unstuck_store::contract::{Settled, StoreError};
 
 use crate::error::store_error;
 use crate::options::Options;
+use crate::overlay::Published;
 use crate::pending_transaction::PendingTransaction;
 use crate::stats::WriteObserver;
 use crate::telemetry::{self, Stopwatch};
@@ -34,6 +35,8 @@ pub(crate) struct WriterLoop {
     /// A stage has failed: all that stand on it fail with it, until the store has started over.
     pub(crate) failed: Option<StoreError>,
     watch: WriteObserver,
+    /// What readers are told.
+    published: Arc<Published>,
 }
 
 impl WriterLoop {
@@ -42,6 +45,7 @@ impl WriterLoop {
         options: &Options,
         claim: WriterClaim,
         watch: WriteObserver,
+        published: Arc<Published>,
     ) -> Result<WriterLoop, StoreError> {
         let logged = Arc::new(AtomicU32::new(0));
         let pages = logged.clone();
@@ -52,7 +56,16 @@ impl WriterLoop {
         };
         connection.wal_hook(Some(hook)).map_err(store_error)?;
         let (max_group, checkpoint_pages) = (options.max_group.max(1), options.checkpoint_pages);
-        Ok(WriterLoop { connection, claim, max_group, checkpoint_pages, logged, failed: None, watch })
+        Ok(WriterLoop {
+            connection,
+            claim,
+            max_group,
+            checkpoint_pages,
+            logged,
+            failed: None,
+            watch,
+            published,
+        })
     }
 
     pub(crate) fn run(&mut self, receiver: &Receiver<Message>, report: &Sender<Settled>) {
@@ -82,14 +95,15 @@ impl WriterLoop {
         }
     }
 
-    pub(crate) fn write(&mut self, group: Vec<PendingTransaction>, mut tell: impl FnMut(Settled)) {
-        if group.is_empty() {
-            return;
-        }
+    pub(crate) fn write(&mut self, mut group: Vec<PendingTransaction>, mut tell: impl FnMut(Settled)) {
+        let Some(last) = group.last().map(|job| job.stage) else { return };
         if self.failed.is_none() {
             let watch = Stopwatch::start();
             match write_group(&mut self.connection, &self.claim, &group) {
                 Ok(written) => {
+                    // Before anybody is told that it is durable.
+                    let fresh = group.iter_mut().map(|job| std::mem::take(&mut job.fresh));
+                    self.published.publish(last, fresh);
                     telemetry::committed(&group, &written, &watch);
                     self.watch.tell(written);
                 }

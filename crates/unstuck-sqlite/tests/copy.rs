@@ -6,7 +6,7 @@ use unstuck_store::conformance::contents::contents;
 use unstuck_store::conformance::driver::Driver;
 use unstuck_store::conformance::flows::{action, sequence};
 use unstuck_store::conformance::sessions::session;
-use unstuck_store::contract::Store;
+use unstuck_store::contract::{Store, TailError};
 
 #[test]
 fn a_copy_of_a_store_that_is_in_use_is_what_was_durable() {
@@ -18,11 +18,14 @@ fn a_copy_of_a_store_that_is_in_use_is_what_was_durable() {
     let runs: Vec<_> = (0..50).map(|_| driver.start(&flow)).collect();
     // Reading waits until everything is durable.
     let then = contents(&mut driver.store, driver.flows.values());
+    let cursor = driver.store.reader().cursor().expect("is there");
     copy(&here, &there).expect("copies beside its owner");
     driver.pass(Millis(5));
     driver.work(runs[0], 0);
     let mut copied = SqliteStore::open(&there).expect("opens");
     assert_eq!(contents(&mut copied, driver.flows.values()), then);
+    assert_eq!(copied.reader().tail(&cursor, 9), Err(TailError::Gone), "what follows it is told by another");
+    assert!(driver.store.reader().tail(&cursor, 9).is_ok());
     let other = copied.open_session(session([9; 32])).expect("begins");
     assert_eq!((other.epoch, other.token_key), (first.epoch + 1, first.token_key));
 }

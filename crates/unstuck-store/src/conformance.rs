@@ -29,6 +29,7 @@ pub mod sessions;
 pub mod set_aside;
 pub mod sharing;
 pub mod slots;
+pub mod tails;
 pub mod transactions;
 
 use std::collections::BTreeMap;
@@ -219,7 +220,17 @@ macro_rules! conformance_tests {
                 what_is_not_durable_is_not_shown
                 what_was_shown_survives_a_crash
                 a_reader_sees_all_that_is_there
+                a_long_history_is_read_from_its_middle
                 others_read_meanwhile
+            ]
+            tails: [
+                a_tail_tells_all_that_happens
+                a_page_has_no_more_than_was_asked_for
+                a_tail_tells_nothing_that_is_not_durable
+                a_tail_goes_on_after_a_restart
+                who_is_forgotten_is_told_no_more
+                a_cursor_of_another_store_is_refused
+                others_follow_meanwhile
             ]
             definitions: [
                 a_flow_is_kept
@@ -340,6 +351,7 @@ macro_rules! sharing_tests {
             an_interrupt_reaches_the_session_that_has_the_worker
             drafts_belong_to_their_session
             what_one_sets_aside_or_withholds_others_are_given
+            a_tail_tells_what_all_of_them_write
         }
     };
     (@tests [$make:expr] $($case:ident)*) => {

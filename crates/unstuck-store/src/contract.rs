@@ -14,6 +14,7 @@ mod errors;
 mod filter;
 mod load;
 mod reader;
+mod tail;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,10 +40,11 @@ use unstuck_core::wakeup::Wakeup;
 
 pub use crate::logs::RunLogs;
 pub use changes::{AuditId, BulkChange, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
-pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenErrorFilter};
+pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, GroupPlace, MAX_EXAMPLES, OpenErrorFilter};
 pub use filter::{Filtered, RunFilter};
 pub use load::{BatchId, Candidate, Due, Loaded, LoadedPayload, Locked, More, Wants};
-pub use reader::Reader;
+pub use reader::{Reader, RunCounts};
+pub use tail::{Cursor, OnChange, TailError, TailPage, Watchers};
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
 pub trait Store {

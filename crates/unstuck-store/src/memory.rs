@@ -442,7 +442,11 @@ impl Store for MemoryStore {
 
     fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
         self.check_usable()?;
-        self.state.count_runs(since)
+        let mut all = BTreeMap::new();
+        for ((_, state), count) in self.state.count_runs(since)? {
+            *all.entry(state).or_default() += count;
+        }
+        Ok(all)
     }
 
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {

@@ -1,5 +1,6 @@
 //! Errors in the file: reading what was recorded, what is open, the groups, and what policies have done.
 
+mod open_count;
 mod write;
 
 use std::sync::Arc;
@@ -11,9 +12,10 @@ use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
-    ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenErrorFilter, PolicyHits, StoreError,
+    ErrorFilter, ErrorGroup, ErrorId, GroupFilter, GroupPlace, MAX_EXAMPLES, OpenErrorFilter, PolicyHits,
+    RunFilter, StoreError,
 };
-use unstuck_store::tally::{HitTally, OpenTally, most_frequent_first};
+use unstuck_store::tally::{HitTally, most_frequent_first};
 
 use crate::error::{broken, store_error};
 use crate::log_entry::from_text;
@@ -21,6 +23,7 @@ use crate::pending_transaction::unit_columns;
 use crate::table::number;
 use crate::table::unsigned;
 
+pub(crate) use open_count::OpenChanges;
 pub(crate) use write::{ErrorChanges, count, forget, write};
 
 /// A query that is put together: only what is asked for stands in it, so that the right index is used.
@@ -147,6 +150,7 @@ pub(crate) fn open(
 pub(crate) fn groups(
     connection: &Connection,
     filter: &GroupFilter,
+    after: Option<&GroupPlace>,
     limit: usize,
 ) -> Result<Vec<ErrorGroup>, StoreError> {
     let GroupFilter { group, flow, action, since } = filter;
@@ -163,10 +167,16 @@ pub(crate) fn groups(
     if let Some(since) = since {
         query.add(" AND last >= ?", [since.0.into()]);
     }
+    if let Some(GroupPlace { last, group }) = after {
+        query.add(
+            " AND last <= ? AND (last < ? OR id > ?)",
+            [last.0.into(), last.0.into(), group.to_string().into()],
+        );
+    }
     query.limit(" ORDER BY last DESC, id LIMIT ?", limit);
     let mut groups = query.rows(connection, |row| to_group(row).map_err(store_error))?;
     for group in &mut groups {
-        count_open(connection, group)?;
+        open_count::read(connection, group)?;
         let mut flows = Query::new("SELECT flow, count FROM error_group_flow WHERE grp = ?");
         flows.values.push(group.group.to_string().into());
         let counts = flows.rows(connection, |row| {
@@ -199,24 +209,6 @@ fn to_group(row: &Row<'_>) -> Result<ErrorGroup, rusqlite::Error> {
         scheduled: Vec::new(),
         examples: Vec::new(),
     })
-}
-
-/// Counts what is open of a group: one index has all that is needed for that.
-fn count_open(connection: &Connection, group: &mut ErrorGroup) -> Result<(), StoreError> {
-    let sql = "SELECT run, acknowledged, policy_name FROM open_error WHERE grp = ?1 ORDER BY run, step, item";
-    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-    let mut rows = statement.query([&*group.group]).map_err(store_error)?;
-    let mut tally = OpenTally::default();
-    while let Some(row) = rows.next().map_err(store_error)? {
-        let run = RunId(unsigned(row.get(0).map_err(store_error)?));
-        let acknowledged = row.get(1).map_err(store_error)?;
-        let policy = row.get_ref(2).map_err(store_error)?;
-        let policy = policy.as_str_or_null().map_err(|error| broken(error.to_string()))?;
-        tally.add(run, acknowledged, policy);
-    }
-    (group.open, group.runs, group.acknowledged) = (tally.open, tally.runs, tally.acknowledged);
-    group.scheduled = tally.scheduled();
-    Ok(())
 }
 
 /// What policies have done, and what they will do.
@@ -261,4 +253,17 @@ pub(crate) fn is_examined(connection: &Connection, run: RunId) -> Result<bool, S
     let mut statement =
         connection.prepare_cached("SELECT 1 FROM unexamined WHERE run = ?1").map_err(store_error)?;
     statement.exists([number(run.0)?]).map(|is_unexamined| !is_unexamined).map_err(store_error)
+}
+
+/// Whether a run has had an error as a filter of runs asks for, if it does.
+pub(crate) fn has_error(connection: &Connection, filter: &RunFilter, run: RunId) -> Result<bool, StoreError> {
+    if !filter.has_error_criteria() {
+        return Ok(true);
+    }
+    let mut query = Query::new("SELECT 1 FROM error WHERE run = ?");
+    query.add("", [number(run.0)?.into()]);
+    query.text(" AND grp = ?", filter.group.as_ref());
+    query.text(" AND instr(json_extract(body, '$.cause'), ?) > 0", filter.cause.as_ref());
+    query.limit(" LIMIT ?", 1);
+    Ok(!query.rows(connection, |_| Ok(()))?.is_empty())
 }

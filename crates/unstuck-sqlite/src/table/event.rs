@@ -6,15 +6,16 @@ use crate::log_entry::LogEntry;
 use crate::log_entry::{LogEntryRef, to_text_in};
 use crate::pending_transaction::Entry;
 use crate::stats::Written;
+use crate::table::meta;
 use crate::table::number;
 use crate::table::prepare;
 use crate::table::unsigned;
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Run;
 use unstuck_core::replay::replay_event;
-use unstuck_store::contract::StoreError;
+use unstuck_store::contract::{Cursor, StoreError, TailPage};
 use unstuck_store::verify::RESTORE;
 
 /// A row of the log, which is what was written.
@@ -101,6 +102,28 @@ pub(crate) fn history_since(
     Ok((pos == after).then_some(events))
 }
 
+/// Of so many events of a run one is marked with its position, so that a page begins near its end.
+pub(crate) const MARKED: u64 = 64;
+
+/// The events of a run after number `after`, in order, at most `limit`; `head` is the position of the last one.
+pub(crate) fn history_page(
+    connection: &Connection,
+    run: RunId,
+    head: u64,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<Event>, StoreError> {
+    // Events lead back: the walk begins at the first mark at or after the end of the page.
+    let last = i64::try_from(after.saturating_add(limit as u64)).unwrap_or(i64::MAX);
+    let sql = "SELECT pos FROM event_mark WHERE run = ?1 AND seq >= ?2 AND pos <= ?3 ORDER BY seq LIMIT 1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mark = statement.query_row([number(run.0)?, last, number(head)?], |row| row.get(0));
+    let start = mark.optional().map_err(store_error)?.map_or(head, unsigned);
+    let mut events = history(connection, start, after)?;
+    events.truncate(limit);
+    Ok(events)
+}
+
 /// A run as replaying all of its history up to `head` gives it.
 pub(crate) fn replay_to(connection: &Connection, id: RunId, head: u64) -> Result<Run, StoreError> {
     let mut run = None;
@@ -141,6 +164,39 @@ pub(crate) fn tail(
     Ok(())
 }
 
+/// The last position that was ever given, whether its event was forgotten since or not.
+pub(crate) fn end(connection: &Connection) -> Result<u64, StoreError> {
+    let given = |name: &str| Ok(meta::meta(connection, name)?.map_or(0, unsigned));
+    Ok(last_position(connection)?.max(given("flushed")?).max(given("end")?))
+}
+
+/// The end of what is durable, for tails.
+pub(crate) fn end_cursor(connection: &Connection) -> Result<Cursor, StoreError> {
+    Ok(Cursor::new(meta::store_number(connection)?, meta::epoch(connection)?, end(connection)?))
+}
+
+/// The events after a position, at most so many, each with its run, where this is the end.
+pub(crate) fn tail_page(
+    connection: &Connection,
+    after: u64,
+    end: &Cursor,
+    limit: usize,
+) -> Result<TailPage, StoreError> {
+    let sql = "SELECT pos, run, prev, body, sum FROM event WHERE pos > ?1 ORDER BY pos LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = statement.query([number(after)?, most]).map_err(store_error)?;
+    let (mut events, mut last) = (Vec::new(), after);
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let EventRow { pos, run, record, .. } = event_row(row)?;
+        last = pos;
+        events.push((run, record.event));
+    }
+    // The last events of all may have been forgotten.
+    let position = if events.len() < limit { end.position() } else { last };
+    Ok(TailPage { events, next: end.with_position(position), is_end: position == end.position() })
+}
+
 /// The end of the log.
 pub(crate) fn last_position(connection: &Connection) -> Result<u64, StoreError> {
     let last: Option<i64> =
@@ -164,6 +220,12 @@ pub(crate) fn append_events(
         event
             .execute(params![number(*pos)?, number(run.0)?, number(*prev)?, body, sum])
             .map_err(store_error)?;
+        if happened.seq.is_multiple_of(MARKED) {
+            let mark = "INSERT INTO event_mark (run, seq, pos) VALUES (?1, ?2, ?3)";
+            prepare(transaction, mark)?
+                .execute([number(run.0)?, number(happened.seq)?, number(*pos)?])
+                .map_err(store_error)?;
+        }
     }
     Ok(())
 }

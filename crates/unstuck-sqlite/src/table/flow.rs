@@ -92,3 +92,14 @@ pub(crate) fn names(connection: &Connection) -> Result<Vec<Arc<str>>, StoreError
     let names = statement.query_map([], |row| row.get::<_, String>(0)).map_err(store_error)?;
     names.map(|name| name.map(Arc::from)).collect::<Result<_, _>>().map_err(store_error)
 }
+
+/// The versions of the flow of this name, or of all, each with its name.
+pub(crate) fn versions(
+    connection: &Connection,
+    name: Option<&str>,
+) -> Result<Vec<(FlowId, String)>, StoreError> {
+    let sql = "SELECT id, name FROM flow WHERE ?1 IS NULL OR name = ?1 ORDER BY id";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let rows = statement.query_map([name], |row| Ok((FlowId(unsigned(row.get(0)?)), row.get(1)?)));
+    rows.map_err(store_error)?.collect::<Result<_, _>>().map_err(store_error)
+}

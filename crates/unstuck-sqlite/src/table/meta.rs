@@ -17,6 +17,16 @@ pub(crate) fn meta(connection: &Connection, name: &str) -> Result<Option<i64>, S
     connection.query_row(sql, [name], |row| row.get(0)).optional().map_err(store_error)
 }
 
+/// The life of the store: a copy begins another one.
+pub(crate) fn epoch(connection: &Connection) -> Result<u64, StoreError> {
+    Ok(meta(connection, "epoch")?.map_or(1, unsigned))
+}
+
+/// What tells the store from others.
+pub(crate) fn store_number(connection: &Connection) -> Result<u64, StoreError> {
+    Ok(meta(connection, "number")?.map_or(0, unsigned))
+}
+
 /// When engines could not take answers lately.
 pub(crate) fn downtimes(connection: &Connection) -> Result<Vec<Downtime>, StoreError> {
     let sql = "SELECT value FROM meta WHERE name = 'downtimes'";

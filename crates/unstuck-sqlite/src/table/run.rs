@@ -6,29 +6,116 @@ use crate::list_runs::bits;
 use crate::log_entry::{StoredSlot, from_text, to_text};
 use crate::pending_transaction::{ReplacedWakes, Row};
 use crate::stats::Written;
+use crate::stored_summary;
 use crate::table::number;
 use crate::table::prepare;
+use crate::table::run_count::CountChanges;
 use crate::table::run_snapshot;
 use crate::table::unsigned;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::sync::Arc;
-use unstuck_core::id::RunId;
-use unstuck_core::model::run::RunState;
+use unstuck_core::id::{FlowId, RunId};
+use unstuck_core::model::run::{Attention, RunState};
+use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
-use unstuck_store::contract::StoreError;
+use unstuck_store::contract::{Filtered, StoreError};
 
 /// The row of a run.
 pub(crate) struct RunRow {
     pub(crate) id: RunId,
     pub(crate) flow: Arc<str>,
     pub(crate) head: u64,
+    pub(crate) state: RunState,
+}
+
+/// The row of a run with all that a list tells of it.
+pub(crate) struct ListedRow {
+    pub(crate) id: RunId,
+    pub(crate) flow: Arc<str>,
+    pub(crate) head: u64,
+    state: RunState,
+    parent: Option<RunId>,
+    /// Which of `error` and `held` its steps are in, the version of its flow, and the rest of its summary; rows from before
+    /// they were kept have none.
+    rests: Option<i64>,
+    version: Option<FlowId>,
+    text: Option<String>,
+}
+
+impl ListedRow {
+    /// What filters look at, its key apart; `None` if the row does not say all of it.
+    pub(crate) fn filtered(&self) -> Option<Filtered<'_>> {
+        let (version, rests) = (self.version?, self.rests?);
+        Some(Filtered {
+            id: self.id,
+            flow: &self.flow,
+            version,
+            key: None,
+            state: self.state,
+            attention: attention(rests),
+            parent: self.parent,
+        })
+    }
+
+    /// What a list tells of it, if the row says all of that.
+    pub(crate) fn summary(&self) -> Result<Option<RunSummary>, StoreError> {
+        let (Some(flow), Some(rests), Some(text)) = (self.version, self.rests, &self.text) else {
+            return Ok(None);
+        };
+        let known = RunSummary {
+            id: self.id,
+            flow,
+            key: None,
+            generation: 0,
+            seq: 0,
+            state: self.state,
+            attention: attention(rests),
+            parent: self.parent,
+            is_failing: false,
+            handler: None,
+            home: None,
+            has_work: false,
+            needs_person: false,
+            created_at: Time::default(),
+            updated_at: Time::default(),
+            cause: None,
+            next_resume: None,
+        };
+        stored_summary::with_text(&known, text).map(Some)
+    }
+}
+
+/// What the column `rests` says.
+fn attention(rests: i64) -> Attention {
+    Attention { error: rests & 1 != 0, held: rests & 2 != 0 }
+}
+
+/// The row of this run, if it has one, as lists read it.
+pub(crate) fn listed_row(connection: &Connection, run: RunId) -> Result<Option<ListedRow>, StoreError> {
+    let sql = "SELECT id, flow, head, state, parent, rests, version, summary FROM run WHERE id = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query([number(run.0)?]).map_err(store_error)?;
+    let Some(row) = rows.next().map_err(store_error)? else { return Ok(None) };
+    let RunRow { id, flow, head, state } = to_run_row(row)?;
+    let number = |column: usize| row.get::<_, Option<i64>>(column).map_err(store_error);
+    Ok(Some(ListedRow {
+        id,
+        flow,
+        head,
+        state,
+        parent: number(4)?.map(|parent| RunId(unsigned(parent))),
+        rests: number(5)?,
+        version: number(6)?.map(|version| FlowId(unsigned(version))),
+        text: row.get(7).map_err(store_error)?,
+    }))
 }
 
 /// The row of this run, if it has one.
 pub(crate) fn run_row(connection: &Connection, run: RunId) -> Result<Option<RunRow>, StoreError> {
-    let mut statement =
-        connection.prepare_cached("SELECT id, flow, head FROM run WHERE id = ?1").map_err(store_error)?;
-    statement.query_row([number(run.0)?], to_run_row).optional().map_err(store_error)
+    let sql = "SELECT id, flow, head, state FROM run WHERE id = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query([number(run.0)?]).map_err(store_error)?;
+    rows.next().map_err(store_error)?.map(to_run_row).transpose()
 }
 
 /// The state that the row of this run says, and where its history ended then.
@@ -40,9 +127,12 @@ pub(crate) fn row_state(connection: &Connection, run: RunId) -> Result<Option<(u
     row.map(|(head, state)| Ok((unsigned(head), info::state(&state)?))).transpose()
 }
 
-pub(crate) fn to_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, rusqlite::Error> {
-    let flow: String = row.get(1)?;
-    Ok(RunRow { id: RunId(unsigned(row.get(0)?)), flow: flow.into(), head: unsigned(row.get(2)?) })
+fn to_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, StoreError> {
+    let flow: String = row.get(1).map_err(store_error)?;
+    let number = |column: usize| row.get(column).map(unsigned).map_err(store_error);
+    let state = row.get_ref(3).map_err(store_error)?;
+    let state = info::state(state.as_str().unwrap_or_default())?;
+    Ok(RunRow { id: RunId(number(0)?), flow: flow.into(), head: number(2)?, state })
 }
 
 /// What runs with rows have or want of their limits, and since when.
@@ -68,30 +158,40 @@ pub(crate) fn local_runs(connection: &Connection) -> Result<Vec<RunId>, StoreErr
 
 /// Writes the row of a run.
 pub(crate) const PUT_RUN: &str =
-    "INSERT INTO run (id, flow, state, parent, head, slot, local, rests) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+    "INSERT INTO run (id, flow, state, parent, head, slot, local, rests, version, summary)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, head = excluded.head, slot = excluded.slot,
-    local = excluded.local, rests = excluded.rests";
+    local = excluded.local, rests = excluded.rests, version = excluded.version, summary = excluded.summary";
 
 pub(crate) fn write_row(
     transaction: &Transaction<'_>,
     row: &Row,
     written: &mut Written,
+    counts: &mut CountChanges,
 ) -> Result<(), StoreError> {
-    let parent = row.parent.map(|parent| number(parent.0)).transpose()?;
+    let RunSummary { state, parent, attention, flow: version, .. } = row.summary;
+    if row.had_row {
+        counts.remove_row(transaction, row.run)?;
+    }
+    counts.add(row.run, state, parent.is_some(), &row.flow, 1);
+    let parent = parent.map(|parent| number(parent.0)).transpose()?;
+    let summary = stored_summary::text_of(&row.summary)?;
     let slot = row.slot.as_ref().map(to_text).transpose()?;
     prepare(transaction, PUT_RUN)?
         .execute(params![
             number(row.run.0)?,
             &*row.flow,
-            row.state,
+            state.word(),
             parent,
             number(row.head)?,
             slot,
             row.is_local,
-            bits(row.rests)
+            bits(attention),
+            number(version.0)?,
+            summary,
         ])
         .map_err(store_error)?;
-    written.runs.add(row.flow.len() + row.state.len());
+    written.runs.add(row.flow.len() + state.word().len() + summary.len());
     if let Some(body) = &row.snapshot {
         run_snapshot::write(transaction, row.run, row.head, body, written)?;
     }

@@ -1,6 +1,6 @@
 //! The history of one run, from its last event back to its start.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Statement};
 use serde::Deserialize;
 use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
@@ -38,18 +38,22 @@ struct EventOnly {
 }
 
 impl Chain {
+    /// What [`Chain::read`] reads by: whoever reads many keeps it.
+    pub(crate) fn statement(connection: &Connection) -> Result<CachedStatement<'_>, StoreError> {
+        let sql = "SELECT run, prev, body, sum FROM event WHERE pos = ?1";
+        connection.prepare_cached(sql).map_err(store_error)
+    }
+
     /// Reads the history that ends at `head`. Positions that it passes are added to `visited`, where that is given: each
     /// belongs to one history. Of what has a checksum, and is covered by rows, as all up to `covered` is, only the event
     /// is read.
     pub(crate) fn read(
-        connection: &Connection,
+        statement: &mut Statement<'_>,
         run: RunId,
         head: u64,
         covered: u64,
         mut visited: Option<&mut Positions>,
     ) -> Result<Chain, StoreError> {
-        let sql = "SELECT run, prev, body, sum FROM event WHERE pos = ?1";
-        let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
         let mut chain = Chain::default();
         let mut pos = head;
         while pos > 0 {

@@ -155,12 +155,12 @@ pub(crate) fn check_meta(connection: &Connection, report: &mut CheckReport) -> R
         let name: String = row.get(0).map_err(store_error)?;
         let value = row.get_ref(1).map_err(store_error)?;
         let is_right = match name.as_str() {
-            "flushed" | "last_id" | "last_time" | "last_error" | "errors_from" => {
+            "flushed" | "last_id" | "last_time" | "last_error" | "errors_from" | "end" | "stage" => {
                 let is_number = value.as_i64().is_ok();
                 is_usable &= is_number;
                 is_number
             }
-            "epoch" | "incarnation" => value.as_i64().is_ok_and(|number| number > 0),
+            "epoch" | "incarnation" | "number" => value.as_i64().is_ok_and(|number| number > 0),
             "token_key" => value.as_blob().is_ok_and(|key| key.len() == 32),
             "downtimes" => {
                 value.as_str().is_ok_and(|text| serde_json::from_str::<Vec<Downtime>>(text).is_ok())

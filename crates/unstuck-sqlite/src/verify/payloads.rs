@@ -42,7 +42,7 @@ impl KnownPayloads {
 struct KnownRuns<'s, 'c> {
     snapshot: &'s Snapshot<'c>,
     /// Those of the range, in order.
-    own: Vec<RunId>,
+    own: &'s [RunId],
     /// Some of the others.
     others: FxHashSet<RunId>,
 }
@@ -64,15 +64,16 @@ impl KnownRuns<'_, '_> {
     }
 }
 
-/// Every payload can be read, and belongs to a run. Gives which there are.
+/// Every payload can be read, and belongs to a run: mostly to one of the same range. Gives which there are.
 pub(crate) fn check(
     snapshot: &Snapshot<'_>,
     range: Range,
+    runs: &[RunId],
     report: &mut CheckReport,
 ) -> Result<KnownPayloads, StoreError> {
     let connection = snapshot.connection;
     let mut known = KnownPayloads { ids: Vec::new(), within: Some(range) };
-    let mut runs = KnownRuns { snapshot, own: snapshot.ids_in(range)?, others: FxHashSet::default() };
+    let mut runs = KnownRuns { snapshot, own: runs, others: FxHashSet::default() };
     let sql = "SELECT id, run, body, sum FROM payload WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let mut found = statement.query(range.ends()).map_err(store_error)?;

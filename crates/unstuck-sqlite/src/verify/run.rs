@@ -1,19 +1,23 @@
 //! One run after the other: its history, what follows from that, and what is kept beside it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Display;
 use std::sync::Arc;
 
+use rusqlite::CachedStatement;
 use unstuck_core::bulk::BulkRef;
 use unstuck_core::digest::is_digest_of;
-use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Payload;
 use unstuck_core::model::run::{Run, Slot};
+use unstuck_core::summary::RunSummary;
 use unstuck_store::contract::StoreError;
 use unstuck_store::verify::history::HistoryCheck;
 use unstuck_store::verify::{FORGET, Finding, Promise, RESTORE, movers};
 
 use crate::error::store_error;
 use crate::list_runs::bits;
+use crate::stored_summary;
 use crate::table::payload;
 use crate::table::run_key;
 use crate::table::run_snapshot::{self, RunSnapshot};
@@ -22,6 +26,7 @@ use crate::table::wake::WakeRow;
 use crate::verify::CheckReport;
 use crate::verify::by_run::ByRun;
 use crate::verify::chain::{Chain, Link};
+use crate::verify::counts::RowCounts;
 use crate::verify::errors::{EndedInError, StoredError, StoredOpenError, compare_open};
 use crate::verify::kept_state::KeptState;
 use crate::verify::payloads::KnownPayloads;
@@ -33,6 +38,8 @@ use crate::verify::wakes::{LeaseRow, StoredWakeRows};
 
 /// Looks at runs, and keeps what is looked at once all are known.
 pub(crate) struct RunChecks<'c> {
+    /// Reads the log.
+    events: CachedStatement<'c>,
     pub(crate) snapshot: Snapshot<'c>,
     pub(crate) totals: Totals,
     /// The payloads of this range.
@@ -52,6 +59,8 @@ pub(crate) struct Totals {
     pub(crate) slots: BTreeMap<Arc<str>, (u32, u32)>,
     /// The targets of bulk actions that are under way, by what the runs remember.
     pub(crate) resumed: HashMap<BulkRef, RunId>,
+    /// How many rows there are of each kind.
+    pub(crate) rows: RowCounts,
     /// Whether there are wakeups or leases of no run.
     pub(crate) has_stray_wakes: bool,
     /// Whether there are errors of no run.
@@ -62,9 +71,18 @@ pub(crate) struct Totals {
 
 impl Totals {
     pub(crate) fn add(&mut self, other: Totals) {
-        let Totals { visited, keys, slots, resumed, has_stray_wakes, has_stray_errors, has_stray_snapshots } =
-            other;
+        let Totals {
+            visited,
+            keys,
+            slots,
+            resumed,
+            rows,
+            has_stray_wakes,
+            has_stray_errors,
+            has_stray_snapshots,
+        } = other;
         self.visited.add(visited);
+        self.rows.append(rows);
         self.keys += keys;
         for (name, (taken, max)) in slots {
             let known = self.slots.entry(name).or_default();
@@ -96,20 +114,28 @@ struct RunRowState {
     slot: Option<String>,
     is_local: bool,
     rests: Option<i64>,
+    version: Option<i64>,
+    summary: Option<String>,
 }
 
 impl<'c> RunChecks<'c> {
-    pub(crate) fn new(snapshot: Snapshot<'c>) -> RunChecks<'c> {
-        RunChecks {
+    pub(crate) fn new(snapshot: Snapshot<'c>) -> Result<RunChecks<'c>, StoreError> {
+        Ok(RunChecks {
+            events: Chain::statement(snapshot.connection)?,
             snapshot,
             totals: Totals::default(),
             payloads: KnownPayloads::default(),
             parents: Vec::new(),
-        }
+        })
     }
 
-    /// Looks at the runs in this range, and at what is kept of them.
-    pub(crate) fn runs(&mut self, range: Range, report: &mut CheckReport) -> Result<(), StoreError> {
+    /// Looks at the runs in this range, which are these, and at what is kept of them.
+    pub(crate) fn runs(
+        &mut self,
+        range: Range,
+        ids: &[RunId],
+        report: &mut CheckReport,
+    ) -> Result<(), StoreError> {
         let connection = self.snapshot.connection;
         let select = |columns: &str, table: &str, id: &str| {
             let sql = format!("SELECT {columns} FROM {table} WHERE {id} BETWEEN ?1 AND ?2 ORDER BY {id}");
@@ -128,9 +154,10 @@ impl<'c> RunChecks<'c> {
         let mut statement = select(run_snapshot::COLUMNS, "run_snapshot", "run")?;
         let mut snapshots = ByRun::new(statement.query(ends()).map_err(store_error)?, run_snapshot::read)?;
 
-        let mut statement = select("id, flow, state, parent, head, slot, local, rests", "run", "id")?;
+        let mut statement =
+            select("id, flow, state, parent, head, slot, local, rests, version, summary", "run", "id")?;
         let mut found = ByRun::new(statement.query(ends()).map_err(store_error)?, read_row)?;
-        for id in self.snapshot.ids_in(range)? {
+        for id in ids.iter().copied() {
             let row = found.of(id).map(|rows| rows.into_iter().next());
             let mut kept = |row: &Option<RunRowState>| {
                 // Only a run with a row has wakeups in rows, and a state.
@@ -140,7 +167,12 @@ impl<'c> RunChecks<'c> {
                 Ok(StoredRun { wakes, leases, errors, open, snapshot })
             };
             match row.and_then(|row| Ok((kept(&row)?, row))) {
-                Ok((kept, row)) => self.run(id, row.as_ref(), kept, report)?,
+                Ok((kept, row)) => {
+                    if let Some(row) = &row {
+                        self.totals.rows.add_row(id, &row.state, row.parent.is_some(), &row.flow);
+                    }
+                    self.run(id, row.as_ref(), kept, report)?;
+                }
                 Err(error) if !error.is_transient() => {
                     report.runs += 1;
                     self.snapshot.broken.insert(id);
@@ -170,8 +202,11 @@ impl<'c> RunChecks<'c> {
         report: &mut CheckReport,
     ) -> Result<(), StoreError> {
         report.runs += 1;
-        let mut findings = Vec::new();
-        let result = self.check_run(id, row, kept, report, &mut findings);
+        let (mut findings, mut of_summary) = (Vec::new(), None);
+        let result = self.check_run(id, row, kept, report, (&mut findings, &mut of_summary));
+        if findings.is_empty() {
+            findings.extend(of_summary);
+        }
         report.extend(findings);
         tell_unreadable(&id.to_string(), result, report)
     }
@@ -182,12 +217,11 @@ impl<'c> RunChecks<'c> {
         row: Option<&RunRowState>,
         kept: StoredRun,
         report: &mut CheckReport,
-        findings: &mut Vec<Finding>,
+        (findings, of_summary): (&mut Vec<Finding>, &mut Option<Finding>),
     ) -> Result<(), StoreError> {
-        let connection = self.snapshot.connection;
         let row_head = row.map_or(0, |row| row.head);
         let head = self.snapshot.tail.get(&id).copied().unwrap_or(row_head);
-        let chain = Chain::read(connection, id, head, row_head, Some(&mut self.totals.visited))?;
+        let chain = Chain::read(&mut self.events, id, head, row_head, Some(&mut self.totals.visited))?;
         report.events += chain.links.len() as u64;
         if let Some(break_) = chain.break_ {
             self.snapshot.broken.insert(id);
@@ -228,6 +262,7 @@ impl<'c> RunChecks<'c> {
             });
             if pos == row_head {
                 self.compare_row(row, &history, findings);
+                *of_summary = compare_summary(row, history.run());
             } else if let Some(changed) = record.wakes.filter(|_| pos > row_head) {
                 wakes.change(changed);
             }
@@ -244,25 +279,41 @@ impl<'c> RunChecks<'c> {
     /// The row says what the history gives up to there.
     fn compare_row(&self, row: Option<&RunRowState>, history: &HistoryCheck, findings: &mut Vec<Finding>) {
         let (Some(row), Some(run)) = (row, history.run()) else { return };
-        let is_local = !run.local_attempts().is_empty();
-        let mut differs = |what: &str, said: &str, is: &str| {
-            if said != is {
-                let what = format!(
-                    "its row says that its {what} is {said}, but by its history it is {is}: it would be listed wrongly"
-                );
-                findings.push(Finding::new(Promise::Row, row.id.to_string(), what, RESTORE));
-            }
+        let mut differs = |what: &str, said: &dyn Display, is: &dyn Display| {
+            let what = format!(
+                "its row says that its {what} is {said}, but by its history it is {is}: it would be listed wrongly"
+            );
+            findings.push(Finding::new(Promise::Row, row.id.to_string(), what, RESTORE));
         };
-        let shown = |run: Option<RunId>| run.map_or("none".to_owned(), |run| run.to_string());
-        let hands = |is_local: bool| if is_local { "local" } else { "not local" };
-        differs("state", &row.state, run.state().word());
-        differs("parent", &shown(row.parent), &shown(run.origin.parent()));
+        let state = run.state().word();
+        if row.state != state {
+            differs("state", &row.state, &state);
+        }
+        let parent = run.origin.parent();
+        if row.parent != parent {
+            let shown = |run: Option<RunId>| run.map_or("none".to_owned(), |run| run.to_string());
+            differs("parent", &shown(row.parent), &shown(parent));
+        }
         let rests = bits(run.attention());
         // Rows from before this was kept do not say.
-        differs("rest", &row.rests.unwrap_or(rests).to_string(), &rests.to_string());
-        differs("work", hands(row.is_local), hands(is_local));
+        if let Some(said) = row.rests.filter(|said| *said != rests) {
+            differs("rest", &said, &rests);
+        }
+        let is_local = !run.local_attempts().is_empty();
+        if row.is_local != is_local {
+            let hands = |is_local: bool| if is_local { "local" } else { "not local" };
+            differs("work", &hands(row.is_local), &hands(is_local));
+        }
+        if let Some(said) =
+            row.version.map(|version| FlowId(unsigned(version))).filter(|said| *said != run.flow)
+        {
+            differs("version", &said, &run.flow);
+        }
         // One that is damaged has a finding of its own.
-        if let Some(version) = self.snapshot.flows.get(&run.flow).filter(|version| version.flow.is_some()) {
+        if let Some(version) = self.snapshot.flows.get(&run.flow)
+            && version.flow.is_some()
+            && *row.flow != *version.name
+        {
             differs("flow", &row.flow, &version.name);
         }
     }
@@ -293,7 +344,7 @@ impl<'c> RunChecks<'c> {
             let (taken, max) = self.totals.slots.entry(limit.name.clone()).or_default();
             (*taken, *max) = (*taken + 1, limit.max.max(*max));
         }
-        let flows = self.snapshot.flows.clone();
+        let flows = self.snapshot.flows;
         let Some(version) = flows.get(&run.flow) else {
             let what = format!("its flow version, {}, does not exist: the run cannot continue", run.flow);
             findings.push(Finding::new(Promise::Flow, run.id.to_string(), what, RESTORE));
@@ -329,7 +380,7 @@ impl<'c> RunChecks<'c> {
         by_user: bool,
         findings: &mut Vec<Finding>,
     ) -> Result<(), StoreError> {
-        let flows = self.snapshot.flows.clone();
+        let flows = self.snapshot.flows;
         match flows.get(&run.flow).and_then(|version| version.flow.as_ref()) {
             Some(flow) if flow.steps.len() == run.steps.len() => {
                 movers::check_movers(run, flow, by_user, &mut self.snapshot, findings)
@@ -403,6 +454,21 @@ impl<'c> RunChecks<'c> {
     }
 }
 
+/// What the row tells lists is what the history gives. Whatever else is wrong with a run makes it differ: so it is told
+/// where nothing else is wrong.
+fn compare_summary(row: Option<&RunRowState>, run: Option<&Run>) -> Option<Finding> {
+    let (row, run) = (row?, run?);
+    // Rows from before this was kept do not say.
+    let said = row.summary.as_ref()?;
+    let is = stored_summary::text_of(&RunSummary::of(run)).ok()?;
+    let what = || {
+        format!(
+            "its row says that its summary is {said}, but by its history it is {is}: it would be listed wrongly"
+        )
+    };
+    (*said != is).then(|| Finding::new(Promise::Row, row.id.to_string(), what(), RESTORE))
+}
+
 /// Something that cannot be read at all.
 pub(crate) fn unreadable(place: &str, error: &StoreError) -> Finding {
     let what = match error {
@@ -426,5 +492,7 @@ fn to_row(row: &rusqlite::Row<'_>) -> Result<RunRowState, rusqlite::Error> {
         slot: row.get(5)?,
         is_local: row.get(6)?,
         rests: row.get(7)?,
+        version: row.get(8)?,
+        summary: row.get(9)?,
     })
 }

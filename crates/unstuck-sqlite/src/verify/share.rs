@@ -1,7 +1,6 @@
 //! The ranges of runs, shared among threads. Each reads its own snapshot of the file.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rustc_hash::FxHashSet;
@@ -17,7 +16,7 @@ use crate::verify::{CheckReport, file, payloads};
 
 /// What all threads see.
 pub(crate) struct Shared<'a> {
-    pub(crate) ranges: &'a Ranges,
+    pub(crate) ranges: &'a Ranges<'a>,
     /// So many runs have been looked at.
     pub(crate) done: AtomicU64,
     /// There is no use in going on.
@@ -38,14 +37,14 @@ pub(crate) struct CheckShard {
 /// Looks at ranges until there are no more, on a connection of its own. `None` where there can be none: then others do it.
 pub(crate) fn help(
     path: &Path,
-    flows: Arc<Versions>,
+    flows: &Versions,
     shared: &Shared<'_>,
 ) -> Result<Option<CheckShard>, StoreError> {
     let Ok(mut connection) = file::open_beside(path, file::CACHE_OF_HELPER) else { return Ok(None) };
     let transaction = connection.transaction().map_err(store_error)?;
     let moment = Snapshot::moment(&transaction)?;
     let snapshot = Snapshot::read(&transaction, flows, &mut CheckReport::default())?;
-    let mut checks = RunChecks::new(snapshot);
+    let mut checks = RunChecks::new(snapshot)?;
     let reports = work(&mut checks, shared, &mut |_| {})?;
     Ok(Some(CheckShard { moment, reports, totals: checks.totals, broken: checks.snapshot.broken }))
 }
@@ -58,13 +57,16 @@ pub(crate) fn work(
 ) -> Result<Vec<(usize, CheckReport)>, StoreError> {
     let mut reports = Vec::new();
     while !shared.stop.load(Ordering::Relaxed)
-        && let Some((number, range)) = shared.ranges.take()
+        && let Some((number, range)) = shared.ranges.take(checks.snapshot.connection)?
     {
         let mut report = CheckReport::default();
-        let payloads = payloads::check(&checks.snapshot, range, &mut report);
+        let mut ids = Vec::new();
+        let found = checks.snapshot.ids_in(range).map(|found| ids = found);
+        tell_unreadable("the runs", found, &mut report)?;
+        let payloads = payloads::check(&checks.snapshot, range, &ids, &mut report);
         let known = payloads.map(|known| checks.payloads = known);
         tell_unreadable("the payloads", known, &mut report)?;
-        tell_unreadable("the runs", checks.runs(range, &mut report), &mut report)?;
+        tell_unreadable("the runs", checks.runs(range, &ids, &mut report), &mut report)?;
         let before = shared.done.fetch_add(report.runs, Ordering::Relaxed);
         tell(before + report.runs);
         reports.push((number, report));

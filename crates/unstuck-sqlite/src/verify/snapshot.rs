@@ -34,7 +34,7 @@ const MAX_AWAITED: usize = 100_000;
 
 pub(crate) struct Snapshot<'c> {
     pub(crate) connection: &'c Connection,
-    pub(crate) flows: Arc<Versions>,
+    pub(crate) flows: &'c Versions,
     notices: FxHashMap<RunId, Vec<NoticeBody>>,
     /// The last events of runs that something has happened to since the rows were last complete.
     pub(crate) tail: FxHashMap<RunId, u64>,
@@ -68,7 +68,7 @@ pub(crate) struct Version {
 impl<'c> Snapshot<'c> {
     pub(crate) fn read(
         connection: &'c Connection,
-        flows: Arc<Versions>,
+        flows: &'c Versions,
         report: &mut CheckReport,
     ) -> Result<Snapshot<'c>, StoreError> {
         let flushed = meta::meta(connection, "flushed")?.map_or(0, unsigned);
@@ -208,7 +208,8 @@ impl<'c> Snapshot<'c> {
 
     fn replay(&self, run: RunId, head: u64) -> Result<HistoryCheck, StoreError> {
         let mut history = HistoryCheck::new(run);
-        for link in Chain::read(self.connection, run, head, head, None)?.links {
+        let mut statement = Chain::statement(self.connection)?;
+        for link in Chain::read(&mut statement, run, head, head, None)?.links {
             match link.record {
                 Ok(record) => history.check_event(&record.event, &mut Vec::new()),
                 Err(_) => history.mark_unreadable(),

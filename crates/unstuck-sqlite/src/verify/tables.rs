@@ -9,11 +9,13 @@ use unstuck_store::contract::StoreError;
 use unstuck_store::verify::{Finding, Promise, REPORT, RESTORE};
 
 use crate::error::store_error;
+use crate::table::event;
 use crate::table::payload;
 use crate::table::unsigned;
 use crate::verify::CheckReport;
 use crate::verify::bulks;
 use crate::verify::chain::Chain;
+use crate::verify::counts;
 use crate::verify::errors;
 use crate::verify::logs;
 use crate::verify::run::{Totals, unreadable};
@@ -29,11 +31,10 @@ pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result
     tell_unreadable("the policies", errors::policies(snapshot, report), report)
 }
 
-/// What is known once all runs have been looked at, and how many events there are.
+/// What is known once all runs have been looked at.
 pub(crate) fn check_totals(
     snapshot: &mut Snapshot<'_>,
     totals: &mut Totals,
-    events: u64,
     report: &mut CheckReport,
 ) -> Result<(), StoreError> {
     for (name, (taken, max)) in &totals.slots {
@@ -42,8 +43,7 @@ pub(crate) fn check_totals(
             report.add(Finding::new(Promise::Slot, format!("limit `{name}`"), what, REPORT));
         }
     }
-    // What is in a history is in the table; so only where there are more events than that, somebody has to look which.
-    if events != totals.visited.len() {
+    if has_orphaned_events(snapshot.connection, totals)? {
         tell_unreadable("the log", orphaned_events(snapshot, totals, report), report)?;
     }
     if totals.has_stray_wakes {
@@ -57,7 +57,12 @@ pub(crate) fn check_totals(
     }
     tell_unreadable("the notices", notices(snapshot, report), report)?;
     tell_unreadable("the keys", orphaned_keys(snapshot, totals, report), report)?;
-    tell_unreadable("the bulk actions", bulks::check(snapshot, totals, report), report)
+    tell_unreadable("the bulk actions", bulks::check(snapshot, totals, report), report)?;
+    tell_unreadable(
+        "the counts",
+        counts::check(snapshot.connection, std::mem::take(&mut totals.rows), report),
+        report,
+    )
 }
 
 /// Something that cannot be read is a finding.
@@ -78,6 +83,13 @@ pub(crate) fn tell_unreadable(
 pub(crate) fn count(connection: &Connection, table: &str) -> Result<u64, StoreError> {
     let sql = format!("SELECT count(*) FROM {table}");
     connection.query_row(&sql, [], |row| row.get(0)).map(unsigned).map_err(store_error)
+}
+
+/// Whether there are more events than are in the history of a run: what is in a history is in the table. Where nothing was
+/// ever forgotten, every position from the first, which is 1, to the last is in a history, and nobody has to count.
+fn has_orphaned_events(connection: &Connection, totals: &Totals) -> Result<bool, StoreError> {
+    let visited = totals.visited.len();
+    Ok(visited != event::last_position(connection)? && visited != count(connection, "event")?)
 }
 
 /// Every event is in the history of a run: opening the store would not find it otherwise.
@@ -186,7 +198,8 @@ fn key_of(snapshot: &Snapshot<'_>, run: RunId) -> Result<Option<KeyOf>, StoreErr
         return Ok(None);
     }
     let Some(head) = snapshot.head(run)? else { return Ok(Some(KeyOf::Nobody)) };
-    let chain = Chain::read(snapshot.connection, run, head, head, None)?;
+    let mut statement = Chain::statement(snapshot.connection)?;
+    let chain = Chain::read(&mut statement, run, head, head, None)?;
     let first = chain.links.first().and_then(|link| link.record.as_ref().ok());
     let Some(unstuck_core::event::Fact::Started(started)) = first.and_then(|first| first.event.facts.first())
     else {

@@ -155,6 +155,42 @@ fn rows() {
             ("UPDATE run SET local = 1 WHERE id = {napping}", Promise::Row, "its work is local"),
             ("UPDATE run SET flow = 'other' WHERE id = {napping}", Promise::Row, "its flow is other"),
             ("UPDATE run SET head = 'x' WHERE id = {napping}", Promise::File, "it cannot be read"),
+            ("UPDATE run SET version = version + 7 WHERE id = {napping}", Promise::Row, "its version is"),
+            (
+                "UPDATE run SET summary = json_set(summary, '$.g', 9) WHERE id = {napping}",
+                Promise::Row,
+                "its summary is",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn counts_and_marks() {
+    assert_all_found(
+        true,
+        &[
+            (
+                "UPDATE run_count SET count = count + 1 WHERE state = 'completed'",
+                Promise::Row,
+                "1 more runs that are completed are counted than there are rows",
+            ),
+            ("DELETE FROM run_count", Promise::Row, "are counted than there are rows"),
+            (
+                "INSERT INTO error_open VALUES ('err_1', 2, 0, 0)",
+                Promise::Error,
+                "2 more are counted than there are",
+            ),
+            (
+                "INSERT INTO error_open_policy VALUES ('err_1', 'p', 1)",
+                Promise::Error,
+                "1 more are counted than there are (for policy p)",
+            ),
+            (
+                "INSERT INTO event_mark (run, seq, pos) SELECT id, 64, head FROM run WHERE id = {napping}",
+                Promise::History,
+                "the mark of event 64 leads to another one",
+            ),
         ],
     );
 }
@@ -186,6 +222,11 @@ fn wakeups_in_rows() {
             ),
             (
                 "INSERT INTO wake SELECT 5, step, item, due, planned, heard, ready FROM wake WHERE run = {napping}",
+                Promise::Wakeup,
+                "it has a timer or queue entry, but no row",
+            ),
+            (
+                "INSERT INTO wake VALUES (5, 0, -1, NULL, NULL, NULL, '{')",
                 Promise::Wakeup,
                 "it has a timer or queue entry, but no row",
             ),

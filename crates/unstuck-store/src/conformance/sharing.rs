@@ -23,6 +23,8 @@ use crate::conformance::{TestStore, settle};
 use crate::contract::{Interrupt, Locked, SetAside, Stage, StoreError};
 use crate::memory::{MemoryStore, SharedStore};
 
+pub use crate::conformance::tails::a_tail_tells_what_all_of_them_write;
+
 /// A store that several can have open.
 pub trait SharedTestStore: TestStore {
     /// Another handle on the same data, as another server has.

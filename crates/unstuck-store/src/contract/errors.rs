@@ -53,6 +53,20 @@ pub struct GroupFilter {
     pub since: Option<Time>,
 }
 
+/// Where a group stands in the order of groups: when it was seen last, and its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupPlace {
+    pub last: Time,
+    pub group: Arc<str>,
+}
+
+impl GroupPlace {
+    /// Whether a group comes after this place.
+    pub fn is_before(&self, group: &ErrorGroup) -> bool {
+        group.last < self.last || (group.last == self.last && *group.group > *self.group)
+    }
+}
+
 /// Errors that are the same kind of trouble.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorGroup {

@@ -1,6 +1,7 @@
 //! What is durable, for any number of readers on any thread.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
@@ -15,9 +16,12 @@ use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    AuditId, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, OpenErrorFilter, PolicyAudit,
-    PolicyHits, RunFilter, RunLogs, SetAside, StoreError,
+    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, OnChange,
+    OpenErrorFilter, PolicyAudit, PolicyHits, RunFilter, RunLogs, SetAside, StoreError, TailError, TailPage,
 };
+
+/// How many runs of a flow, by its name, are in a state.
+pub type RunCounts = BTreeMap<(Arc<str>, RunState), u64>;
 
 /// Reads a store, from any thread, while others change it. Nothing waits for a reader.
 ///
@@ -42,9 +46,9 @@ pub trait Reader: Send + Sync {
         limit: usize,
     ) -> Result<Vec<RunSummary>, StoreError>;
 
-    /// How many root runs are in each state: all that are not final, and of the final ones those that were started at `since`
-    /// or later, by their ids.
-    fn count_runs(&self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError>;
+    /// How many root runs of each flow are in each state: all that are not final, and of the final ones those that were
+    /// started at `since` or later, by their ids.
+    fn count_runs(&self, since: Time) -> Result<RunCounts, StoreError>;
 
     /// Runs in which something is due next, the earliest first, each once, at most `limit`. A time may be too early: what is
     /// due in a run, the run itself says.
@@ -97,8 +101,13 @@ pub trait Reader: Send + Sync {
         limit: usize,
     ) -> Result<Vec<OpenError>, StoreError>;
 
-    /// Groups of errors, those seen last first, then by name, at most `limit`.
-    fn error_groups(&self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
+    /// Groups of errors, those seen last first, then by name, after the place `after`, at most `limit`.
+    fn error_groups(
+        &self,
+        filter: &GroupFilter,
+        after: Option<&GroupPlace>,
+        limit: usize,
+    ) -> Result<Vec<ErrorGroup>, StoreError>;
 
     /// A bulk action.
     fn bulk(&self, bulk: BulkId) -> Result<Option<Bulk>, StoreError>;
@@ -114,6 +123,16 @@ pub trait Reader: Send + Sync {
         from: u64,
         limit: usize,
     ) -> Result<Vec<Target>, StoreError>;
+
+    /// The end of what is durable: whatever becomes durable later comes after it. Taken before something is read, a tail from
+    /// there on misses nothing of what was not read.
+    fn cursor(&self) -> Result<Cursor, StoreError>;
+
+    /// What happened after this place, in the order in which it became durable, whoever wrote it; at most `limit` events.
+    fn tail(&self, after: &Cursor, limit: usize) -> Result<TailPage, TailError>;
+
+    /// Calls this whenever something has become durable, for as long as the caller keeps it.
+    fn on_change(&self, watcher: &OnChange);
 
     /// How often and by how much the clock was set.
     fn clock(&self) -> Result<ClockRecord, StoreError>;

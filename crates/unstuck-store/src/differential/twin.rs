@@ -1,6 +1,7 @@
 //! Two stores that are asked the same: every answer is compared on the way.
 
 mod calls;
+mod followed_tail;
 mod names;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use unstuck_core::id::{BulkId, FlowId, RunId};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::time::Time;
 
+use self::followed_tail::FollowedTail;
 use self::names::Names;
 use crate::conformance::TestStore;
 use crate::conformance::contents::contents;
@@ -59,6 +61,7 @@ pub struct Twin<'m, A, B> {
     /// How the two stores name the batches that are under way.
     batches: BTreeMap<BatchId, (BatchId, BatchId)>,
     last_batch: u64,
+    tail: FollowedTail,
 }
 
 /// Makes a flow of what is kept of it.
@@ -96,6 +99,7 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             names: Names::default(),
             batches: BTreeMap::new(),
             last_batch: 0,
+            tail: FollowedTail::default(),
         }
     }
 
@@ -114,7 +118,13 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
     pub(super) fn compare(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
         // Everything is asked of both, so that a store whose process has died needs no answer.
         contents(self, flows.values()).check();
-        if self.outstanding() == 0 && !self.has_crashed() {
+        if self.has_crashed() {
+            return;
+        }
+        let reader = self.store().reader();
+        self.tail.follow(&*reader);
+        self.tail.compare(self.log.iter().map(|logged| &logged.stage), self.outstanding() == 0);
+        if self.outstanding() == 0 {
             let turn = self.log.len();
             same_as_store_in(self.store(), |place| (place + turn).is_multiple_of(32));
         }

@@ -1,6 +1,7 @@
 //! What is durable of a store in memory, as readers see it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
@@ -9,15 +10,16 @@ use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
 use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
-use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    AuditId, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, OpenErrorFilter, PolicyAudit,
-    PolicyHits, Reader, RunFilter, RunLogs, SetAside, Stage, StoreError,
+    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, OnChange,
+    OpenErrorFilter, PolicyAudit, PolicyHits, Reader, RunChange, RunCounts, RunFilter, RunLogs, SetAside,
+    Stage, StoreError, TailError, TailPage, Watchers,
 };
 use crate::memory::state::MemoryState;
 
@@ -27,11 +29,33 @@ pub(super) struct Durable {
     state: Mutex<MemoryState>,
     /// What each of those that share the store has set aside.
     aside: Mutex<BTreeMap<(usize, RunId), SetAside>>,
+    /// Every event, by run and number, in the order in which they became durable.
+    log: Mutex<Vec<(RunId, u64)>>,
+    watchers: Watchers,
+    /// What tells it from other stores.
+    number: u64,
 }
+
+/// A store in memory has one life.
+const EPOCH: u64 = 1;
+
+/// How many stores in memory there have been that somebody reads.
+static STORES: AtomicU64 = AtomicU64::new(0);
 
 impl Durable {
     pub(super) fn new(state: MemoryState) -> Arc<Durable> {
-        Arc::new(Durable { state: Mutex::new(state), aside: Mutex::default() })
+        let log = Mutex::new(state.events_by_time());
+        Arc::new(Durable {
+            state: Mutex::new(state),
+            aside: Mutex::default(),
+            log,
+            watchers: Watchers::default(),
+            number: STORES.fetch_add(1, Ordering::Relaxed),
+        })
+    }
+
+    fn log(&self) -> MutexGuard<'_, Vec<(RunId, u64)>> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, MemoryState> {
@@ -43,10 +67,18 @@ impl Durable {
         let changed = stage.runs.iter().map(|change| change.run.id);
         let unchanged = stage.unchanged.iter().map(|run| run.id);
         let runs: Vec<RunId> = changed.chain(unchanged).chain(stage.forgotten.iter().copied()).collect();
+        let happened = |change: &RunChange| -> Vec<(RunId, u64)> {
+            change.events.iter().map(|event| (change.run.id, event.seq)).collect()
+        };
+        let events: Vec<(RunId, u64)> = stage.runs.iter().flat_map(happened).collect();
         let mut durable = self.state();
         let mut locked = Vec::with_capacity(runs.len());
         durable.lock(&runs, &mut locked)?;
-        durable.stage(stage, last_notice, &locked)
+        durable.stage(stage, last_notice, &locked)?;
+        self.log().extend(events);
+        drop(durable);
+        self.watchers.tell();
+        Ok(())
     }
 
     pub(super) fn set_aside(&self, side: usize, run: RunId, aside: Option<SetAside>) {
@@ -99,7 +131,7 @@ impl Reader for MemoryReader {
         self.state().list(filter, before, limit, RunSummary::of)
     }
 
-    fn count_runs(&self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
+    fn count_runs(&self, since: Time) -> Result<RunCounts, StoreError> {
         self.state().count_runs(since)
     }
 
@@ -171,8 +203,16 @@ impl Reader for MemoryReader {
         Ok(self.state().errors.open(filter, after, limit))
     }
 
-    fn error_groups(&self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
-        Ok(self.state().errors.groups(filter, limit))
+    fn error_groups(
+        &self,
+        filter: &GroupFilter,
+        after: Option<&GroupPlace>,
+        limit: usize,
+    ) -> Result<Vec<ErrorGroup>, StoreError> {
+        let mut groups = self.state().errors.groups(filter, usize::MAX);
+        groups.retain(|group| after.is_none_or(|after| after.is_before(group)));
+        groups.truncate(limit);
+        Ok(groups)
     }
 
     fn bulk(&self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
@@ -191,6 +231,28 @@ impl Reader for MemoryReader {
         limit: usize,
     ) -> Result<Vec<Target>, StoreError> {
         Ok(self.state().bulks.targets(bulk, only, from, limit))
+    }
+
+    fn cursor(&self) -> Result<Cursor, StoreError> {
+        Ok(Cursor::new(self.durable.number, EPOCH, self.durable.log().len() as u64))
+    }
+
+    fn tail(&self, after: &Cursor, limit: usize) -> Result<TailPage, TailError> {
+        let state = self.state();
+        let log = self.durable.log();
+        let end = Cursor::new(self.durable.number, EPOCH, log.len() as u64);
+        let mut position = after.position_before(&end)?;
+        let mut events = Vec::new();
+        let first = usize::try_from(position).unwrap_or(usize::MAX);
+        for (run, seq) in log.iter().skip(first).take(limit) {
+            position += 1;
+            events.extend(state.history(*run, seq - 1, 1).pop().map(|event| (*run, event)));
+        }
+        Ok(TailPage { events, next: end.with_position(position), is_end: position == end.position() })
+    }
+
+    fn on_change(&self, watcher: &OnChange) {
+        self.durable.watchers.add(watcher);
     }
 
     fn clock(&self) -> Result<ClockRecord, StoreError> {

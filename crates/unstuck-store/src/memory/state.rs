@@ -1,8 +1,8 @@
 //! All that a store keeps, and how a stage changes it: everything or nothing.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -13,11 +13,11 @@ use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
-use unstuck_core::model::run::{Run, RunState};
+use unstuck_core::model::run::Run;
 use unstuck_core::slot::SlotClaim;
 use unstuck_core::time::Time;
 
-use crate::contract::{Locked, NoticeId, RunChange, RunFilter, RunLogs, Stage, StoreError};
+use crate::contract::{Locked, NoticeId, RunChange, RunCounts, RunFilter, RunLogs, Stage, StoreError};
 use crate::flows::Flows;
 use crate::invariants::{NOT_YET, RunPosition, check_errors, check_events, check_logs};
 use crate::memory::bulks::Bulks;
@@ -215,6 +215,24 @@ impl MemoryState {
         Ok(())
     }
 
+    /// Every event, by run and number, in the order of time.
+    pub(super) fn events_by_time(&self) -> Vec<(RunId, u64)> {
+        let all = self.runs.iter().flat_map(|(id, kept)| {
+            kept.history.after(0, usize::MAX).map(|event| (event.time(), *id, event.seq)).collect::<Vec<_>>()
+        });
+        let mut all: Vec<(Time, RunId, u64)> = all.collect();
+        // Of one run they are in order, whatever its clock says.
+        all.sort_by_key(|(time, _, _)| *time);
+        let mut next: FxHashMap<RunId, u64> = FxHashMap::default();
+        all.into_iter()
+            .map(|(_, run, _)| {
+                let seq = next.entry(run).or_default();
+                *seq += 1;
+                (run, *seq)
+            })
+            .collect()
+    }
+
     /// A copy in which nothing is taken out.
     pub(super) fn at_rest(&self) -> MemoryState {
         let mut copy = self.clone();
@@ -270,13 +288,13 @@ impl MemoryState {
         Ok(found)
     }
 
-    pub(super) fn count_runs(&self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
-        let mut counts = BTreeMap::new();
+    pub(super) fn count_runs(&self, since: Time) -> Result<RunCounts, StoreError> {
+        let mut counts = RunCounts::new();
         for (id, kept) in &self.runs {
             let run = MemoryState::seen(*id, kept)?;
             let is_old = run.is_final() && *id < RunId::first_at(since);
             if run.origin.parent().is_none() && !is_old {
-                *counts.entry(run.state()).or_default() += 1;
+                *counts.entry((kept.flow.clone(), run.state())).or_default() += 1;
             }
         }
         Ok(counts)

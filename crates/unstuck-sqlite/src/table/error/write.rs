@@ -13,6 +13,7 @@ use unstuck_store::contract::{ErrorId, StoreError};
 use crate::error::store_error;
 use crate::log_entry::to_text_in;
 use crate::pending_transaction::{PendingTransaction, unit_columns};
+use crate::table::error::open_count::{OpenChanges, counted};
 use crate::table::meta::put_number;
 use crate::table::number;
 use crate::table::prepare;
@@ -28,13 +29,19 @@ pub(crate) struct ErrorChanges {
 }
 
 /// Writes what a stage changes about errors; what is counted of them comes with [`count`].
-pub(crate) fn write(transaction: &Transaction<'_>, changes: &ErrorChanges) -> Result<(), StoreError> {
+pub(crate) fn write(
+    transaction: &Transaction<'_>,
+    changes: &ErrorChanges,
+    counts: &mut OpenChanges,
+) -> Result<(), StoreError> {
     let mut buffer = Vec::new();
     if !changes.recorded.is_empty() {
         record(transaction, &changes.recorded, &mut buffer)?;
     }
     for (run, unit, error) in &changes.open {
+        let before = counted(transaction, *run, Some(*unit))?;
         set_open(transaction, *run, *unit, error.as_ref(), &mut buffer)?;
+        counts.change(transaction, *run, Some(*unit), &before)?;
     }
     for run in &changes.examined {
         let mut examined = prepare(transaction, "DELETE FROM unexamined WHERE run = ?1")?;
@@ -149,7 +156,12 @@ fn count_hits(transaction: &Transaction<'_>, group: &[PendingTransaction]) -> Re
 }
 
 /// Removes what is kept of the errors of a run. What was counted stays.
-pub(crate) fn forget(transaction: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
+pub(crate) fn forget(
+    transaction: &Transaction<'_>,
+    run: RunId,
+    counts: &mut OpenChanges,
+) -> Result<(), StoreError> {
+    let (id, before) = (run, counted(transaction, run, None)?);
     let run = number(run.0)?;
     for sql in [
         "DELETE FROM error WHERE run = ?1",
@@ -158,5 +170,5 @@ pub(crate) fn forget(transaction: &Transaction<'_>, run: RunId) -> Result<(), St
     ] {
         prepare(transaction, sql)?.execute([run]).map_err(store_error)?;
     }
-    Ok(())
+    counts.change(transaction, id, None, &before)
 }

@@ -1,0 +1,181 @@
+//! Which runs a list looks at: their ids, newest first, from the index that leaves most out.
+
+use rusqlite::types::Value;
+use rusqlite::{Connection, params_from_iter};
+use unstuck_core::id::{FlowId, RunId};
+use unstuck_core::model::run::RunState;
+use unstuck_store::contract::{RunFilter, StoreError};
+
+use crate::error::store_error;
+use crate::table::flow;
+use crate::table::number;
+use crate::table::unsigned;
+
+/// Runs that may fit a filter: all that do are among them.
+pub(crate) struct Candidates {
+    queries: Vec<IdQuery>,
+    first: i64,
+    end: i64,
+}
+
+/// Some of them: each query walks one stretch of one index, from its end.
+struct IdQuery {
+    sql: &'static str,
+    values: Vec<Value>,
+}
+
+macro_rules! of_run {
+    ($from:literal) => {
+        concat!("SELECT id FROM run ", $from, " AND id >= ? AND id < ? ORDER BY id DESC LIMIT ?")
+    };
+}
+macro_rules! of_error {
+    ($from:literal) => {
+        concat!(
+            "SELECT DISTINCT run FROM error ",
+            $from,
+            " AND run >= ? AND run < ? ORDER BY run DESC LIMIT ?"
+        )
+    };
+}
+
+const ALL: &str = of_run!("WHERE true");
+const OF_PARENT: &str = of_run!("INDEXED BY run_parent WHERE parent = ?");
+const OF_STATE: &str = of_run!("INDEXED BY run_state WHERE state = ? AND (parent IS NOT NULL) = ?");
+const AT_REST: &str =
+    of_run!("INDEXED BY run_rests WHERE rests = ? AND (parent IS NOT NULL) = ? AND rests > 0");
+const OF_VERSION: &str =
+    of_run!("INDEXED BY run_version WHERE version = ? AND state = ? AND (parent IS NOT NULL) = ?");
+const OF_VERSION_AT_REST: &str = of_run!(
+    "INDEXED BY run_version_rests WHERE version = ? AND rests = ? AND (parent IS NOT NULL) = ? AND rests > 0"
+);
+const OF_UNKNOWN_VERSION: &str = of_run!("INDEXED BY run_unversioned WHERE flow = ? AND version IS NULL");
+const OF_UNKNOWN_REST: &str = of_run!(
+    "INDEXED BY run_rests_unknown WHERE rests IS NULL
+        AND state <> 'completed' AND state <> 'failed' AND state <> 'cancelled' AND state <> 'superseded'"
+);
+const WITH_GROUP: &str = of_error!("INDEXED BY error_grp_run WHERE grp = ?");
+const WITH_CAUSE: &str = of_error!("WHERE instr(json_extract(body, '$.cause'), ?) > 0");
+const OF_KEY: &str = "SELECT run FROM run_key WHERE flow = ? AND key = ? AND run >= ? AND run < ? LIMIT ?";
+
+impl Candidates {
+    pub(crate) fn of(
+        connection: &Connection,
+        filter: &RunFilter,
+        before: Option<RunId>,
+    ) -> Result<Candidates, StoreError> {
+        let bound = |id: Option<RunId>, none: i64| id.map_or(Ok(none), |id| number(id.0));
+        let (since, until) = (filter.since.map(RunId::first_at), filter.until.map(RunId::first_at));
+        let end = bound(before, i64::MAX)?.min(bound(until, i64::MAX)?);
+        let mut candidates = Candidates { queries: Vec::new(), first: bound(since, 0)?, end };
+        candidates.choose(connection, filter)?;
+        Ok(candidates)
+    }
+
+    fn choose(&mut self, connection: &Connection, filter: &RunFilter) -> Result<(), StoreError> {
+        if let Some(key) = &filter.key {
+            for flow in flow::names(connection)? {
+                self.add(OF_KEY, [flow.to_string().into(), key.to_string().into()]);
+            }
+        } else if let Some(parent) = filter.parent {
+            self.add(OF_PARENT, [number(parent.0)?.into()]);
+        } else if let Some(group) = &filter.group {
+            self.add(WITH_GROUP, [group.to_string().into()]);
+        } else if let Some(cause) = &filter.cause {
+            self.add(WITH_CAUSE, [cause.to_string().into()]);
+        } else if filter.flow.is_some() || filter.versions.is_some() {
+            self.choose_versions(connection, filter)?;
+        } else if filter.states.is_empty() && !filter.roots_only {
+            self.add(ALL, []);
+        } else {
+            self.choose_states(filter);
+        }
+        Ok(())
+    }
+
+    fn choose_states(&mut self, filter: &RunFilter) {
+        for is_child in children(filter).iter().copied() {
+            for state in states(filter) {
+                self.add(OF_STATE, [state.word().to_owned().into(), is_child.into()]);
+            }
+            for rests in rests(filter).iter().copied() {
+                self.add(AT_REST, [rests.into(), is_child.into()]);
+            }
+        }
+        if !rests(filter).is_empty() {
+            self.add(OF_UNKNOWN_REST, []);
+        }
+    }
+
+    fn choose_versions(&mut self, connection: &Connection, filter: &RunFilter) -> Result<(), StoreError> {
+        let known = match (&filter.flow, &filter.versions) {
+            (Some(flow), _) => flow::versions(connection, Some(flow))?,
+            (None, _) => flow::versions(connection, None)?,
+        };
+        let is_wanted = |id: &FlowId| filter.versions.as_ref().is_none_or(|wanted| wanted.contains(id));
+        let mut names = Vec::new();
+        for (version, name) in known.into_iter().filter(|(id, _)| is_wanted(id)) {
+            let version = Value::from(number(version.0)?);
+            for is_child in children(filter).iter().copied() {
+                for state in states(filter) {
+                    let state = state.word().to_owned().into();
+                    self.add(OF_VERSION, [version.clone(), state, is_child.into()]);
+                }
+                for rests in rests(filter).iter().copied() {
+                    self.add(OF_VERSION_AT_REST, [version.clone(), rests.into(), is_child.into()]);
+                }
+            }
+            if !names.contains(&name) {
+                self.add(OF_UNKNOWN_VERSION, [name.clone().into()]);
+                names.push(name);
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, sql: &'static str, values: impl Into<Vec<Value>>) {
+        self.queries.push(IdQuery { sql, values: values.into() });
+    }
+
+    /// The newest of them, at most so many. The next page begins below the last.
+    pub(crate) fn next_page(
+        &mut self,
+        connection: &Connection,
+        limit: usize,
+    ) -> Result<Vec<RunId>, StoreError> {
+        let most = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut ids: Vec<i64> = Vec::new();
+        for IdQuery { sql, values } in &self.queries {
+            let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+            let bounds = [self.first, self.end, most].map(Value::from);
+            let mut rows =
+                statement.query(params_from_iter(values.iter().chain(&bounds))).map_err(store_error)?;
+            while let Some(row) = rows.next().map_err(store_error)? {
+                ids.push(row.get(0).map_err(store_error)?);
+            }
+        }
+        ids.sort_unstable_by(|one, other| other.cmp(one));
+        ids.dedup();
+        ids.truncate(limit);
+        self.end = ids.last().copied().unwrap_or(self.first);
+        Ok(ids.into_iter().map(|id| RunId(unsigned(id))).collect())
+    }
+}
+
+fn children(filter: &RunFilter) -> &'static [bool] {
+    if filter.roots_only { &[false] } else { &[false, true] }
+}
+
+fn states(filter: &RunFilter) -> &[RunState] {
+    if filter.states.is_empty() { &RunState::ALL } else { &filter.states }
+}
+
+/// What the column `rests` says of runs with a step in one of these states, whatever else they do.
+fn rests(filter: &RunFilter) -> &'static [i64] {
+    match (filter.states.contains(&RunState::Error), filter.states.contains(&RunState::Held)) {
+        (false, false) => &[],
+        (true, false) => &[1, 3],
+        (false, true) => &[2, 3],
+        (true, true) => &[1, 2, 3],
+    }
+}

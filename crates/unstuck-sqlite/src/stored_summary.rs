@@ -1,0 +1,92 @@
+//! What a list tells of a run, as its row keeps it: what its other columns do not say.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use unstuck_core::id::RunId;
+use unstuck_core::policy::PolicyRef;
+use unstuck_core::summary::RunSummary;
+use unstuck_core::time::Time;
+use unstuck_store::contract::StoreError;
+
+use crate::log_entry::{from_text, to_text};
+
+/// The part of a summary that is kept as a text. Names are short: every run that is over has one.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct StoredSummary {
+    #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
+    key: Option<Arc<str>>,
+    #[serde(rename = "g")]
+    generation: u32,
+    #[serde(rename = "n")]
+    seq: u64,
+    #[serde(rename = "f", default, skip_serializing_if = "std::ops::Not::not")]
+    is_failing: bool,
+    #[serde(rename = "h", default, skip_serializing_if = "Option::is_none")]
+    handler: Option<RunId>,
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    home: Option<Arc<str>>,
+    #[serde(rename = "w", default, skip_serializing_if = "std::ops::Not::not")]
+    has_work: bool,
+    #[serde(rename = "p", default, skip_serializing_if = "std::ops::Not::not")]
+    needs_person: bool,
+    #[serde(rename = "c")]
+    created_at: Time,
+    #[serde(rename = "u")]
+    updated_at: Time,
+    #[serde(rename = "e", default, skip_serializing_if = "Option::is_none")]
+    cause: Option<Arc<str>>,
+    #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
+    next_resume: Option<(Time, PolicyRef)>,
+}
+
+/// The text of a summary.
+pub(crate) fn text_of(summary: &RunSummary) -> Result<String, StoreError> {
+    to_text(&StoredSummary {
+        key: summary.key.clone(),
+        generation: summary.generation,
+        seq: summary.seq,
+        is_failing: summary.is_failing,
+        handler: summary.handler,
+        home: summary.home.clone(),
+        has_work: summary.has_work,
+        needs_person: summary.needs_person,
+        created_at: summary.created_at,
+        updated_at: summary.updated_at,
+        cause: summary.cause.clone(),
+        next_resume: summary.next_resume.clone(),
+    })
+}
+
+/// The summary with what its text says; all else is as it is given.
+pub(crate) fn with_text(summary: &RunSummary, text: &str) -> Result<RunSummary, StoreError> {
+    let StoredSummary {
+        key,
+        generation,
+        seq,
+        is_failing,
+        handler,
+        home,
+        has_work,
+        needs_person,
+        created_at,
+        updated_at,
+        cause,
+        next_resume,
+    } = from_text(text, "the summary of a run")?;
+    Ok(RunSummary {
+        key,
+        generation,
+        seq,
+        is_failing,
+        handler,
+        home,
+        has_work,
+        needs_person,
+        created_at,
+        updated_at,
+        cause,
+        next_resume,
+        ..summary.clone()
+    })
+}

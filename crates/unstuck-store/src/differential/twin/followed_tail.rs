@@ -1,0 +1,41 @@
+//! A tail that is followed from the first event on, whatever happens to the store: it tells what was staged, once.
+
+use std::collections::BTreeSet;
+
+use unstuck_core::id::RunId;
+
+use crate::conformance::tails::follow;
+use crate::contract::{Cursor, Reader, Stage};
+
+/// What a tail has told so far.
+#[derive(Default)]
+pub(super) struct FollowedTail {
+    /// Where it goes on, once it has begun.
+    cursor: Option<Cursor>,
+    /// The events, by run and number, in order.
+    told: Vec<(RunId, u64)>,
+}
+
+impl FollowedTail {
+    /// Follows it to its end, from where it was left.
+    pub(super) fn follow(&mut self, reader: &dyn Reader) {
+        let start = || reader.cursor().expect("is there").with_position(0);
+        let cursor = self.cursor.take().unwrap_or_else(start);
+        let (events, next) = follow(reader, &cursor, 7);
+        self.told.extend(events.into_iter().map(|(run, event)| (run, event.seq)));
+        self.cursor = Some(next);
+    }
+
+    /// It has told the events of these stages in their order: all of them, or the first of them. Those of runs that were
+    /// forgotten it may have told or not.
+    pub(super) fn compare<'a>(&self, stages: impl Iterator<Item = &'a Stage> + Clone, all: bool) {
+        let forgotten: BTreeSet<RunId> = stages.clone().flat_map(|stage| stage.forgotten.clone()).collect();
+        let is_left = |(run, _): &(RunId, u64)| !forgotten.contains(run);
+        let changes = stages.flat_map(|stage| &stage.runs);
+        let events = changes.flat_map(|change| change.events.iter().map(|event| (change.run.id, event.seq)));
+        let staged: Vec<(RunId, u64)> = events.filter(is_left).collect();
+        let told: Vec<(RunId, u64)> = self.told.iter().copied().filter(is_left).collect();
+        assert!(told.len() <= staged.len() && (!all || told.len() == staged.len()), "{told:?} of {staged:?}");
+        assert_eq!(told, staged[..told.len()], "each once, in their order");
+    }
+}
