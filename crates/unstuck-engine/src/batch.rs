@@ -37,6 +37,7 @@ use unstuck_store::contract::{BulkChange, NoticeId, RunChange, Stage, Store, Sto
 
 use self::load::Missing;
 pub(crate) use self::load::{Deferred, PayloadRead};
+use crate::engine::CLOCK_SLACK;
 use crate::engine::set_aside::SetAsideRun;
 use crate::flows::{Flows, outline};
 use crate::request::EngineError;
@@ -243,7 +244,7 @@ impl Batch {
         let place = place_of(&command);
         let command = working.with_heartbeats(command, tools.clock);
         let mut context = Context {
-            now: tools.now,
+            now: working.time(tools.now),
             run: id,
             flow,
             payloads: &self.payloads,
@@ -489,6 +490,13 @@ impl BatchRun {
             leases: Vec::new(),
             touched_run: false,
         }
+    }
+
+    /// The time of a decision: never before the last event of the run. Another server, whose clock is a little ahead, may have
+    /// had it last; a clock that is further behind has been set, and is right.
+    fn time(&self, now: Time) -> Time {
+        let last = self.run.as_deref().map_or(now, |run| run.updated_at);
+        if last <= now + CLOCK_SLACK { last.max(now) } else { now }
     }
 
     fn is_changed(&self) -> bool {

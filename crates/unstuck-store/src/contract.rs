@@ -18,6 +18,7 @@ mod reader;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
@@ -43,6 +44,9 @@ pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, Op
 pub use filter::{Filtered, RunFilter};
 pub use load::{BatchId, Candidate, Due, Loaded, LoadedPayload, Locked, More, Wants};
 pub use reader::Reader;
+
+/// No call waits longer than this for what is outstanding: whoever calls has something else to do.
+pub const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
 pub trait Store {
@@ -122,8 +126,9 @@ pub trait Store {
     /// is [`StoreError::Broken`] from then on. One that has ended stays so.
     fn rollback(&mut self, batch: BatchId);
 
-    /// The stages that have become durable, or failed, since the last call, in order. With `wait`, it blocks
-    /// until there is at least one, if any is outstanding.
+    /// The stages that have become durable, or failed, since the last call, each by its id. Where it is not known what became
+    /// of one, it stays outstanding until the store has looked that up: it is neither durable nor failed. With `wait`, it may
+    /// block until there is at least one, if any is outstanding, but for no longer than [`MAX_WAIT`].
     fn settle(&mut self, wait: bool) -> Vec<Settled>;
 
     /// A new session of a server on this store begins, durable on return. What this handle had of an earlier session is

@@ -15,7 +15,7 @@ use crate::batch::{Batch, Deferred, Undecided};
 use crate::request::EngineError;
 
 /// A clock that is behind the last batch by no more than this is waited for.
-pub(super) const SLACK: Millis = Millis::seconds(2);
+pub(crate) const SLACK: Millis = Millis::seconds(2);
 
 /// A place in the order of all timers.
 type Cursor = (Time, RunId, Option<UnitRef>);

@@ -62,7 +62,7 @@ impl<S: Store> Engine<S> {
         let clock = self.clock.unrecorded();
         done.clock.is_recorded = clock.is_some();
         if batch.has_changes() || downtime.is_some() || is_probe || clock.is_some() {
-            let stage = batch.into_stage(self.last, self.ids.last());
+            let stage = batch.into_stage(self.store_time(), self.ids.last());
             return Ok(Some(Stage { downtime, clock, interrupts, ..stage }));
         }
         self.store.abandon(id, batch.into_runs());

@@ -103,6 +103,14 @@ impl<S: TestStore> TestStore for Contended<S> {
         self.inner.refuse_stage(error)
     }
 
+    fn lose_next_answer(&mut self, happens: bool) -> bool {
+        self.inner.lose_next_answer(happens)
+    }
+
+    fn look_up_outcomes(&mut self) -> usize {
+        self.inner.look_up_outcomes()
+    }
+
     fn make_busy(&mut self, run: RunId, tries: u32) -> bool {
         self.busy.insert(run, tries.max(1));
         true

@@ -61,6 +61,15 @@ impl TestStore for SharedStore {
         MemoryStore::refuse_stage(&mut self.store(), error);
         true
     }
+
+    fn lose_next_answer(&mut self, happens: bool) -> bool {
+        self.store().lose_next_answer(happens);
+        true
+    }
+
+    fn look_up_outcomes(&mut self) -> usize {
+        self.store().look_up_outcomes()
+    }
 }
 
 /// A run that another server has locked is busy, and is not waited for; nor does anybody get it twice.

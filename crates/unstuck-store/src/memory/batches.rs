@@ -19,6 +19,8 @@ pub(super) struct OpenBatch {
     pub(super) locked: Vec<RunId>,
     /// What it has asked for, until it is given.
     loaded: Option<Loaded>,
+    /// The answer is still on its way.
+    is_held: bool,
     /// What it was built on has failed.
     void: Option<StoreError>,
 }
@@ -49,15 +51,16 @@ impl MemoryStore {
         if self.batches.is_empty() {
             self.state.ready.put_back();
         }
+        let now = if self.tells_time { self.sessions.now } else { wants.now };
         let mut loaded = Loaded {
-            now: wants.now,
+            now,
             candidates: if wants.claims == 0 {
                 Vec::new()
             } else {
                 self.state.ready.pick(&wants.offers, wants.claims)
             },
             admissible: self.state.slots.admissible(wants.admissions),
-            due: self.state.timers.due(wants.now, wants.due),
+            due: self.state.timers.due(now, wants.due),
             notices: self.state.notices.first(wants.notices),
             keys: wants.keys.iter().map(|(flow, key)| self.state.run_of_key(flow, key)).collect(),
             versions: self.versions,
@@ -75,7 +78,7 @@ impl MemoryStore {
         let runs = wants.runs_of(&loaded);
         let locked = self.state.lock(&runs, &mut batch.locked)?;
         loaded.runs = runs.into_iter().zip(locked).collect();
-        batch.loaded = Some(loaded);
+        (batch.loaded, batch.is_held) = (Some(loaded), self.holds_loads);
         self.last_batch += 1;
         let id = BatchId(self.last_batch);
         self.batches.insert(id, batch);
@@ -83,8 +86,8 @@ impl MemoryStore {
     }
 
     pub(super) fn next_loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)> {
-        let (id, loaded) =
-            self.batches.iter_mut().find_map(|(id, batch)| Some((*id, batch.loaded.take()?)))?;
+        let mut answered = self.batches.iter_mut().filter(|(_, batch)| !batch.is_held);
+        let (id, loaded) = answered.find_map(|(id, batch)| Some((*id, batch.loaded.take()?)))?;
         let checked = self.batches.get(&id).map_or(Ok(()), OpenBatch::check);
         if let Err(error) = checked {
             self.batches.remove(&id);
@@ -113,6 +116,10 @@ impl MemoryStore {
     }
 
     pub(super) fn stage_batch(&mut self, id: BatchId, stage: Stage) -> Result<StageId, StoreError> {
+        let lost_answer = self.lost_answer.take();
+        if lost_answer == Some(false) {
+            return Ok(self.lose_stage(id));
+        }
         let kept = self.durable.as_ref().map(|_| stage.clone());
         let notices = stage.notices.len() as u64;
         let interrupts = stage.interrupts.clone();
@@ -130,7 +137,7 @@ impl MemoryStore {
         self.last_notice += notices;
         match (&mut self.deferred, &self.durable, kept) {
             (Some(deferred), _, Some(kept)) => {
-                deferred.add_outstanding(id, kept, last_notice, self.current);
+                deferred.add_outstanding(id, kept, last_notice, self.current, lost_answer.is_some());
                 return Ok(id);
             }
             // It was accepted, so it is accepted again.
@@ -138,7 +145,12 @@ impl MemoryStore {
             (_, _, None) | (None, None, Some(_)) => {}
         }
         self.sessions.interrupt(interrupts);
-        self.settled.push(Settled { stage: id, result: Ok(()) });
+        let settled = Settled { stage: id, result: Ok(()) };
+        if lost_answer.is_some() {
+            self.unknown.push((self.current, settled));
+        } else {
+            self.settled.push(settled);
+        }
         Ok(id)
     }
 
@@ -151,6 +163,43 @@ impl MemoryStore {
         }
         let locked = self.batches.get(&id).map(|batch| batch.locked.as_slice()).unwrap_or_default();
         self.state.stage(stage, self.last_notice, locked)
+    }
+
+    /// A stage that does not happen, and whose answer is lost.
+    fn lose_stage(&mut self, id: BatchId) -> StageId {
+        self.end_batch(id);
+        self.last_stage += 1;
+        let stage = StageId(self.last_stage);
+        let lost = StoreError::Away("the connection was lost before the commit".into());
+        self.unknown.push((self.current, Settled { stage, result: Err(lost) }));
+        stage
+    }
+
+    /// Whatever batches have asked for is given.
+    pub fn give_loads(&mut self) {
+        self.batches.values_mut().for_each(|batch| batch.is_held = false);
+    }
+
+    /// What the newest batch has asked for is given, and not what those before it have. Whether there is one.
+    pub fn give_newest_load(&mut self) -> bool {
+        let held = self.batches.values_mut().rev().find(|batch| batch.is_held);
+        held.map(|batch| batch.is_held = false).is_some()
+    }
+
+    /// Nobody is told what becomes of the next stage, until that is [looked up](MemoryStore::look_up_outcomes). It happens,
+    /// or it does not.
+    pub fn lose_next_answer(&mut self, happens: bool) {
+        self.lost_answer = Some(happens);
+    }
+
+    /// It is looked up what became of the stages whose answers were lost: whoever staged them is told. Gives how many.
+    pub fn look_up_outcomes(&mut self) -> usize {
+        let unknown = std::mem::take(&mut self.unknown);
+        let count = unknown.len();
+        for (by, settled) in unknown {
+            self.settled_of(by).push(settled);
+        }
+        count
     }
 
     /// Ends a batch; the runs that did not come back are as they were before.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::contract::{Settled, Stage, StageId, StoreError};
-use crate::memory::{HandleState, MemoryStore};
+use crate::memory::MemoryStore;
 
 /// What waits to be durable.
 #[derive(Debug, Default)]
@@ -17,8 +17,9 @@ struct Outstanding {
     id: StageId,
     stage: Stage,
     last_notice: u64,
-    /// Who staged it.
+    /// Who staged it, and whether nobody is told what becomes of it.
     by: usize,
+    is_unknown: bool,
 }
 
 impl MemoryStore {
@@ -29,16 +30,34 @@ impl MemoryStore {
 
     /// The oldest `n` outstanding stages become durable.
     pub fn make_durable(&mut self, n: usize) {
-        let (Some(deferred), Some(durable)) = (&mut self.deferred, &self.durable) else { return };
         for _ in 0..n {
-            let Some(Outstanding { id, stage, last_notice, by }) = deferred.outstanding.pop_front() else {
+            let (Some(deferred), Some(durable)) = (&mut self.deferred, &self.durable) else { return };
+            let Some(Outstanding { id, stage, last_notice, by, is_unknown }) =
+                deferred.outstanding.pop_front()
+            else {
                 return;
             };
             let interrupts = stage.interrupts.clone();
             let result = durable.add_stage(stage, last_notice);
             self.sessions.interrupt(interrupts);
-            let settled = Settled { stage: id, result };
-            settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
+            self.tell(by, is_unknown, Settled { stage: id, result });
+        }
+    }
+
+    fn tell(&mut self, by: usize, is_unknown: bool, settled: Settled) {
+        if is_unknown {
+            self.unknown.push((by, settled));
+        } else {
+            self.settled_of(by).push(settled);
+        }
+    }
+
+    /// Where the one who staged something is told what came of it.
+    pub(super) fn settled_of(&mut self, by: usize) -> &mut Vec<Settled> {
+        match self.others.get_mut(&by) {
+            Some(other) if by != self.current => &mut other.settled,
+            // Whoever has let go of the store is not there to be told: what it had staged is the next one's to hear of.
+            Some(_) | None => &mut self.settled,
         }
     }
 
@@ -46,15 +65,16 @@ impl MemoryStore {
     /// Gives how many failed.
     pub fn fail_next(&mut self, error: &StoreError) -> usize {
         let (Some(deferred), Some(durable)) = (&mut self.deferred, &self.durable) else { return 0 };
-        let failed = deferred.outstanding.len();
-        if failed == 0 {
+        let failed = std::mem::take(&mut deferred.outstanding);
+        if failed.is_empty() {
             return 0;
         }
-        for Outstanding { id, by, .. } in deferred.outstanding.drain(..) {
-            let settled = Settled { stage: id, result: Err(error.clone()) };
-            settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
+        let durable = durable.state().clone();
+        let count = failed.len();
+        for Outstanding { id, by, is_unknown, .. } in failed {
+            self.tell(by, is_unknown, Settled { stage: id, result: Err(error.clone()) });
         }
-        self.state = durable.state().clone();
+        self.state = durable;
         self.versions.downtimes += 1;
         let others = self.others.values_mut().map(|other| &mut other.batches);
         for batches in others.chain([&mut self.batches]) {
@@ -63,7 +83,7 @@ impl MemoryStore {
             }
         }
         self.aside.keys().for_each(|run| self.state.set_aside(*run));
-        failed
+        count
     }
 
     /// The store as it is found after the process died at this moment: what was not durable is gone, nobody has
@@ -91,27 +111,22 @@ impl MemoryStore {
             versions: self.versions,
             last_batch: self.last_batch,
             lanes: self.lanes,
+            tells_time: self.tells_time,
+            holds_loads: self.holds_loads,
             ..MemoryStore::with(self.state, self.durable, self.deferred)
         }
     }
 }
 
-/// Where the one who staged something is told what came of it.
-fn settled_of<'a>(
-    current: &'a mut Vec<Settled>,
-    is_current: usize,
-    others: &'a mut BTreeMap<usize, HandleState>,
-    by: usize,
-) -> &'a mut Vec<Settled> {
-    match others.get_mut(&by) {
-        Some(other) if by != is_current => &mut other.settled,
-        // Whoever has let go of the store is not there to be told: what it had staged is the next one's to hear of.
-        Some(_) | None => current,
-    }
-}
-
 impl Deferred {
-    pub(super) fn add_outstanding(&mut self, id: StageId, stage: Stage, last_notice: u64, by: usize) {
-        self.outstanding.push_back(Outstanding { id, stage, last_notice, by });
+    pub(super) fn add_outstanding(
+        &mut self,
+        id: StageId,
+        stage: Stage,
+        last_notice: u64,
+        by: usize,
+        is_unknown: bool,
+    ) {
+        self.outstanding.push_back(Outstanding { id, stage, last_notice, by, is_unknown });
     }
 }
