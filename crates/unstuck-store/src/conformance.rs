@@ -36,9 +36,10 @@ use std::sync::Arc;
 
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::Flow;
+use unstuck_core::time::Time;
 
 use crate::contract::{Store, StoreError};
-use crate::memory::MemoryStore;
+use crate::memory::{DurableStage, MemoryStore};
 
 /// A store that can be put through what happens to stores. Where it cannot, the cases about that have nothing to do.
 pub trait TestStore: Store + Sized {
@@ -80,6 +81,28 @@ pub trait TestStore: Store + Sized {
     /// It is looked up what became of the stages whose answers were lost. Gives how many.
     fn look_up_outcomes(&mut self) -> usize {
         0
+    }
+
+    /// Another handle on the same data, as another server has; `None` if this store cannot be shared.
+    fn new_handle(&mut self) -> Option<Self> {
+        None
+    }
+
+    /// The process of this handle dies, and another one opens the store; those of other handles go on, and with them what
+    /// it had staged.
+    #[must_use]
+    fn replace_handle(self) -> Self {
+        self.reopen()
+    }
+
+    /// What the clock of the store says, where sessions last by it.
+    fn set_time(&mut self, now: Time) {
+        let _ = now;
+    }
+
+    /// What has become durable since this was first asked, and since the last time, in order. For stores that can be shared.
+    fn take_durable(&mut self) -> Vec<DurableStage> {
+        Vec::new()
     }
 
     /// Whether the process has died by itself meanwhile: what it says since then counts for nothing, and the store is to

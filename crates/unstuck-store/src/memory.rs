@@ -42,6 +42,7 @@ use crate::memory::sessions::Sessions;
 use crate::memory::state::MemoryState;
 use crate::timers::WithheldTimers;
 
+pub use deferred::DurableStage;
 pub use shared::SharedStore;
 
 /// A store in memory.

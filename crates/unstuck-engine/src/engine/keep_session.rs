@@ -2,6 +2,7 @@
 //! this one hear what others have decided.
 
 use unstuck_core::model::attempt::Worker;
+use unstuck_core::time::Time;
 use unstuck_store::contract::{Interrupt, Store, StoreError};
 
 use super::Engine;
@@ -64,6 +65,11 @@ impl<S: Store> Engine<S> {
             outputs.push(Output::Interrupt { worker: worker.clone(), attempt: *attempt, why });
         }
         self.stopped = Some(StoreError::SessionEnded);
+    }
+
+    /// When the session is to be renewed next, if others have sessions on the same store: where nothing else is to come, this is.
+    pub fn next_renewal(&self) -> Option<Time> {
+        self.session.next_renewal()
     }
 
     /// The session ends in good order, after everything that executors had to say is durable.

@@ -21,7 +21,7 @@ use crate::conformance::steps::{BatchSteps, runs_of};
 use crate::conformance::transactions::pause;
 use crate::conformance::{TestStore, settle};
 use crate::contract::{Interrupt, Locked, SetAside, Stage, StoreError};
-use crate::memory::{MemoryStore, SharedStore};
+use crate::memory::{DurableStage, MemoryStore, SharedStore};
 
 /// A store that several can have open.
 pub trait SharedTestStore: TestStore {
@@ -69,6 +69,22 @@ impl TestStore for SharedStore {
 
     fn look_up_outcomes(&mut self) -> usize {
         self.store().look_up_outcomes()
+    }
+
+    fn new_handle(&mut self) -> Option<SharedStore> {
+        Some(SharedStore::new_handle(self))
+    }
+
+    fn replace_handle(self) -> SharedStore {
+        SharedStore::new_handle(&self)
+    }
+
+    fn set_time(&mut self, now: Time) {
+        SharedStore::set_time(self, now);
+    }
+
+    fn take_durable(&mut self) -> Vec<DurableStage> {
+        MemoryStore::take_durable(&mut self.store())
     }
 }
 

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use unstuck_core::id::{PayloadId, RunId};
 
 use crate::contract::{
-    BatchId, Loaded, LoadedPayload, More, Settled, Stage, StageId, Store, StoreError, Wants,
+    BatchId, Loaded, LoadedPayload, Locked, More, Settled, Stage, StageId, Store, StoreError, Wants,
 };
 use crate::memory::MemoryStore;
+use crate::memory::deferred::StagedBy;
 
 /// The batches that are under way.
 pub(super) type Batches = BTreeMap<BatchId, OpenBatch>;
@@ -76,7 +77,7 @@ impl MemoryStore {
         loaded.noticed = wants.about.iter().filter(is_noticed).copied().collect();
         let mut batch = OpenBatch::default();
         let runs = wants.runs_of(&loaded);
-        let locked = self.state.lock(&runs, &mut batch.locked)?;
+        let locked = self.lock_free_runs(&runs, &mut batch.locked)?;
         loaded.runs = runs.into_iter().zip(locked).collect();
         (batch.loaded, batch.is_held) = (Some(loaded), self.holds_loads);
         self.last_batch += 1;
@@ -112,7 +113,24 @@ impl MemoryStore {
                 .map_or(LoadedPayload::Absent, |json| LoadedPayload::Here(json.clone()))
         };
         let payloads = payloads.iter().map(payload).collect();
-        Ok(More { runs: self.state.lock(runs, &mut batch.locked)?, payloads })
+        let mut locked = std::mem::take(&mut batch.locked);
+        let runs = self.lock_free_runs(runs, &mut locked);
+        if let Some(batch) = self.batches.get_mut(&id) {
+            batch.locked = locked;
+        }
+        Ok(More { runs: runs?, payloads })
+    }
+
+    /// Locks runs, except those that a stage of another handle has until it is durable: these are busy.
+    fn lock_free_runs(&mut self, runs: &[RunId], locked: &mut Vec<RunId>) -> Result<Vec<Locked>, StoreError> {
+        let Some(deferred) = self.deferred.as_ref().filter(|_| !self.others.is_empty()) else {
+            return self.state.lock(runs, locked);
+        };
+        let is_free = |run: &RunId| !deferred.has_locked(*run, self.current);
+        let free: Vec<RunId> = runs.iter().copied().filter(is_free).collect();
+        let mut given = self.state.lock(&free, locked)?.into_iter();
+        let of = |run: &RunId| if free.contains(run) { given.next() } else { Some(Locked::Busy) };
+        Ok(runs.iter().filter_map(of).collect())
     }
 
     pub(super) fn stage_batch(&mut self, id: BatchId, stage: Stage) -> Result<StageId, StoreError> {
@@ -137,7 +155,8 @@ impl MemoryStore {
         self.last_notice += notices;
         match (&mut self.deferred, &self.durable, kept) {
             (Some(deferred), _, Some(kept)) => {
-                deferred.add_outstanding(id, kept, last_notice, self.current, lost_answer.is_some());
+                let by = StagedBy { side: self.current, session: self.session };
+                deferred.add_outstanding(id, kept, last_notice, by, lost_answer.is_some());
                 return Ok(id);
             }
             // It was accepted, so it is accepted again.

@@ -2,13 +2,36 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::contract::{Settled, Stage, StageId, StoreError};
+use unstuck_core::event::Event;
+use unstuck_core::id::RunId;
+
+use crate::contract::{RunChange, Settled, Stage, StageId, StoreError};
 use crate::memory::MemoryStore;
 
 /// What waits to be durable.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
     outstanding: VecDeque<Outstanding>,
+    /// What has become durable, from the moment on that somebody wants to know.
+    log: Option<Vec<DurableStage>>,
+}
+
+/// What a stage has changed for good.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DurableStage {
+    /// The session that it is of.
+    pub session: Option<u64>,
+    /// What happened, by run, and in order for each.
+    pub events: Vec<(RunId, Event)>,
+    /// The runs that are gone.
+    pub forgotten: Vec<RunId>,
+}
+
+/// Who staged something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StagedBy {
+    pub(super) side: usize,
+    pub(super) session: Option<u64>,
 }
 
 /// A stage that is not durable yet.
@@ -18,8 +41,27 @@ struct Outstanding {
     stage: Stage,
     last_notice: u64,
     /// Who staged it, and whether nobody is told what becomes of it.
-    by: usize,
+    by: StagedBy,
     is_unknown: bool,
+}
+
+impl Outstanding {
+    /// The runs that it has locked.
+    fn locked(&self) -> impl Iterator<Item = RunId> {
+        let changed = self.stage.runs.iter().map(|change| change.run.id);
+        let unchanged = self.stage.unchanged.iter().map(|run| run.id);
+        changed.chain(unchanged).chain(self.stage.forgotten.iter().copied())
+    }
+}
+
+impl DurableStage {
+    fn of(session: Option<u64>, stage: &Stage) -> DurableStage {
+        let of_run = |change: &RunChange| -> Vec<(RunId, Event)> {
+            change.events.iter().map(|event| (change.run.id, event.clone())).collect()
+        };
+        let events = stage.runs.iter().flat_map(of_run).collect();
+        DurableStage { session, events, forgotten: stage.forgotten.clone() }
+    }
 }
 
 impl MemoryStore {
@@ -38,9 +80,12 @@ impl MemoryStore {
                 return;
             };
             let interrupts = stage.interrupts.clone();
+            if let Some(log) = &mut deferred.log {
+                log.push(DurableStage::of(by.session, &stage));
+            }
             let result = durable.add_stage(stage, last_notice);
             self.sessions.interrupt(interrupts);
-            self.tell(by, is_unknown, Settled { stage: id, result });
+            self.tell(by.side, is_unknown, Settled { stage: id, result });
         }
     }
 
@@ -61,6 +106,12 @@ impl MemoryStore {
         }
     }
 
+    /// What has become durable since the last time; nothing the first time.
+    pub fn take_durable(&mut self) -> Vec<DurableStage> {
+        let log = self.deferred.as_mut().map(|deferred| deferred.log.get_or_insert_default());
+        log.map(std::mem::take).unwrap_or_default()
+    }
+
     /// The oldest outstanding stage fails, and all that were staged on top of it: the store shows what is durable.
     /// Gives how many failed.
     pub fn fail_next(&mut self, error: &StoreError) -> usize {
@@ -72,7 +123,7 @@ impl MemoryStore {
         let durable = durable.state().clone();
         let count = failed.len();
         for Outstanding { id, by, is_unknown, .. } in failed {
-            self.tell(by, is_unknown, Settled { stage: id, result: Err(error.clone()) });
+            self.tell(by.side, is_unknown, Settled { stage: id, result: Err(error.clone()) });
         }
         self.state = durable;
         self.versions.downtimes += 1;
@@ -124,9 +175,15 @@ impl Deferred {
         id: StageId,
         stage: Stage,
         last_notice: u64,
-        by: usize,
+        by: StagedBy,
         is_unknown: bool,
     ) {
         self.outstanding.push_back(Outstanding { id, stage, last_notice, by, is_unknown });
+    }
+
+    /// Whether a stage of somebody else that is on its way has this run.
+    pub(super) fn has_locked(&self, run: RunId, side: usize) -> bool {
+        let others = self.outstanding.iter().filter(|outstanding| outstanding.by.side != side);
+        others.into_iter().any(|outstanding| outstanding.locked().any(|locked| locked == run))
     }
 }

@@ -65,16 +65,18 @@ impl Switch {
         waits: Option<Due>,
         fact: &UnitFact,
         at: Time,
+        servers: usize,
     ) -> Result<(), Broken> {
         match (fact, waits) {
             (UnitFact::Resumed { by: ResumedBy::Policy, .. }, Some(Due::After(due))) => {
-                self.check_resume(run, due, at)
+                self.check_resume(run, due, at, servers)
             }
             _ => Ok(()),
         }
     }
 
-    fn check_resume(&mut self, run: RunId, due: Time, at: Time) -> Result<(), Broken> {
+    /// Each server hands out turns by itself.
+    fn check_resume(&mut self, run: RunId, due: Time, at: Time, servers: usize) -> Result<(), Broken> {
         let stands = self.at(at);
         let waits = |stand: &SwitchPosition| match *stand {
             SwitchPosition::On => None,
@@ -90,7 +92,7 @@ impl Switch {
             return Err(Broken::of(Promise::PausedPolicies, run, what));
         };
         let near = |other: &&Time| at.since(**other).max(other.since(at)) < span;
-        if let Some(other) = self.turns.iter().find(near) {
+        if let Some(other) = self.turns.iter().filter(near).nth(servers - 1) {
             let what = format!(
                 "a policy resumes it at {at}, another was resumed at {other}: less than {span} apart"
             );
