@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use unstuck_core::bulk::{BulkOutcome, BulkRef};
+use unstuck_core::clock::decision_time;
 use unstuck_core::command::{Command, Notice};
 use unstuck_core::decide::{
     Answer, Context, Decision, Effect, LeaseMove, Touched, Withheld, check_forget, decide_boxed,
@@ -37,7 +38,6 @@ use unstuck_store::contract::{BulkChange, NoticeId, RunChange, Stage, Store, Sto
 
 use self::load::Missing;
 pub(crate) use self::load::{Deferred, PayloadRead};
-use crate::engine::CLOCK_SLACK;
 use crate::engine::set_aside::SetAsideRun;
 use crate::flows::{Flows, outline};
 use crate::request::EngineError;
@@ -244,7 +244,7 @@ impl Batch {
         let place = place_of(&command);
         let command = working.with_heartbeats(command, tools.clock);
         let mut context = Context {
-            now: working.time(tools.now),
+            now: working.run.as_deref().map_or(tools.now, |run| decision_time(run, tools.now, tools.clock)),
             run: id,
             flow,
             payloads: &self.payloads,
@@ -490,13 +490,6 @@ impl BatchRun {
             leases: Vec::new(),
             touched_run: false,
         }
-    }
-
-    /// The time of a decision: never before the last event of the run. Another server, whose clock is a little ahead, may have
-    /// had it last; a clock that is further behind has been set, and is right.
-    fn time(&self, now: Time) -> Time {
-        let last = self.run.as_deref().map_or(now, |run| run.updated_at);
-        if last <= now + CLOCK_SLACK { last.max(now) } else { now }
     }
 
     fn is_changed(&self) -> bool {

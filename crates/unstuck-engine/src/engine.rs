@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use unstuck_core::clock::ClockCorrection;
+use unstuck_core::clock::{CLOCK_SLACK, ClockCorrection};
 use unstuck_core::home::Homes;
 use unstuck_core::id::Ids;
 use unstuck_core::model::attempt::{AttemptId, Worker};
@@ -30,7 +30,6 @@ use unstuck_store::contract::{NewSession, NoticeId, PutFlowError, Store, StoreEr
 
 use self::busy::BusyRequests;
 use self::clock::EngineClock;
-pub(crate) use self::clock::SLACK as CLOCK_SLACK;
 use self::isolation::Isolation;
 use self::set_aside::SetAsideRuns;
 pub use self::set_aside::flow_unusable;

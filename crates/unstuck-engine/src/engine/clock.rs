@@ -6,16 +6,13 @@ use unstuck_core::command::Command;
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::ResumePacer;
-use unstuck_core::time::{Millis, Time};
+use unstuck_core::time::Time;
 use unstuck_store::contract::{Store, StoreError};
 
 use super::Engine;
 use super::settling::OutstandingBatch;
 use crate::batch::{Batch, Deferred, Undecided};
 use crate::request::EngineError;
-
-/// A clock that is behind the last batch by no more than this is waited for.
-pub(crate) const SLACK: Millis = Millis::seconds(2);
 
 /// A place in the order of all timers.
 type Cursor = (Time, RunId, Option<UnitRef>);
