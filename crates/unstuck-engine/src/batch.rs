@@ -159,6 +159,11 @@ impl Batch {
         !self.busy.is_empty()
     }
 
+    /// The runs that somebody else has, once nothing more is decided.
+    pub(crate) fn take_busy_runs(&mut self) -> FxHashSet<RunId> {
+        std::mem::take(&mut self.busy)
+    }
+
     /// The run that has this key, in the store or in this batch.
     pub(crate) fn run_of_key(&self, flow: &Arc<str>, key: &Arc<str>) -> Option<RunId> {
         self.keys.get(&(flow.clone(), key.clone())).copied()

@@ -51,7 +51,7 @@ impl<S: Store> Engine<S> {
             self.offers.reset_room(self.handed_out.values().map(|(worker, load)| (worker, *load)));
         }
         let interrupts = self.take_effects(id, &mut batch, done, effects)?;
-        done.met_busy = batch.has_busy_runs();
+        done.met_busy = batch.take_busy_runs();
         done.released.append(&mut batch.released);
         // A run that is set aside can end: the store offers its notices again.
         done.released.extend(batch.runs_told_to_end().filter(|run| self.is_set_aside(*run)));

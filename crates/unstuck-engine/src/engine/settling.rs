@@ -1,5 +1,6 @@
 //! Batches that are decided and not known to be durable: what comes of them when they are, and when they are lost.
 
+use rustc_hash::FxHashSet;
 use unstuck_core::bulk::Bulk;
 use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
@@ -42,8 +43,8 @@ pub(crate) struct OutstandingBatch {
     pub(super) clock: ClockWork,
     /// Bulk actions as it leaves them.
     pub(super) bulks: Vec<Bulk>,
-    /// Somebody else had a run: what could not be done with it is tried again, also when nothing else is to be done.
-    pub(super) met_busy: bool,
+    /// Runs that somebody else had: what could not be done with them is tried again, also when nothing else is to be done.
+    pub(super) met_busy: FxHashSet<RunId>,
     /// How much of each kind it has taken, and what it has decided if that is one thing.
     pub(crate) counts: WorkCounts,
     pub(crate) suspect: Option<Suspect>,
@@ -70,8 +71,8 @@ impl<S: Store> Engine<S> {
                 done.requests.push(request);
             }
         }
-        if done.met_busy || !busy.is_empty() {
-            self.busy.wait(busy, self.now);
+        if !done.met_busy.is_empty() || !busy.is_empty() {
+            self.busy.wait(busy, &done.met_busy, self.now);
         }
         self.put_back_in_line(later);
         self.batch_limit = self.batch_limit.saturating_mul(2).min(self.settings.max_batch);
