@@ -138,7 +138,7 @@ impl<S: Store> Engine<S> {
     pub(crate) fn put_bulk(&mut self, put: BulkPart, now: Time) {
         // Whoever has hung up does not want to know.
         match put {
-            BulkPart::Id(reply) => drop(reply.send((self.new_bulk_id(now), self.last))),
+            BulkPart::Id(reply) => drop(reply.send((self.new_bulk_id(now), self.store_time()))),
             BulkPart::Targets(bulk, targets, reply) => drop(reply.send(self.put_targets(bulk, targets))),
             BulkPart::Begin(bulk, reply) => drop(reply.send(self.begin_bulk(*bulk))),
         }
@@ -146,8 +146,8 @@ impl<S: Store> Engine<S> {
 
     /// An id for a bulk action.
     pub fn new_bulk_id(&mut self, now: Time) -> BulkId {
-        self.last = self.last.max(now);
-        BulkId(self.ids.next(self.last))
+        self.take_time(now);
+        BulkId(self.ids.next(self.store_time()))
     }
 
     /// Keeps targets of a bulk action that is to begin, following those before.

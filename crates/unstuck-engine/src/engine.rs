@@ -110,8 +110,8 @@ pub struct Engine<S> {
     outstanding: VecDeque<OutstandingBatch>,
     /// The time of the last batch, by the clock as it is now.
     pub(crate) last: Time,
-    /// How far the clock of the store is ahead of this one, in milliseconds: decisions go by the store's.
-    ahead: i64,
+    /// How far the clock of the store is ahead of this one, in milliseconds, once that is known: decisions go by the store's.
+    ahead: Option<i64>,
     /// What the clock said at the last step: it may be a little behind the last batch, and only it goes on all the time.
     now: Time,
     /// How the clock was set.
@@ -165,9 +165,11 @@ impl<S: Store> Engine<S> {
         let bulks = Bulks::load(&mut store)?;
         let random = Random::new(settings.seed);
         // Where servers share a store, the last batch may have been another's, by another clock.
-        let last = clock.last.filter(|_| session.lease.is_none()).unwrap_or(Time(i64::MIN));
+        let is_own = session.lease.is_none() && session.store_time.is_none();
+        let last = clock.last.filter(|_| is_own).unwrap_or(Time(i64::MIN));
         let homes = Homes::of(settings.home.clone());
         let max_batch = settings.max_batch;
+        let ahead = if session.store_time.is_some() { None } else { Some(0) };
         tracing::info!(incarnation = session.incarnation, "engine started");
         Ok(Engine {
             store,
@@ -189,7 +191,7 @@ impl<S: Store> Engine<S> {
             under_way: Vec::new(),
             outstanding: VecDeque::new(),
             last,
-            ahead: 0,
+            ahead,
             now: last,
             clock,
             isolation: None,
@@ -298,7 +300,7 @@ impl<S: Store> Engine<S> {
     pub fn record_alive(&mut self, now: Time) {
         let takes_answers = self.retry_at.is_none() && self.stopped.is_none() && !self.session.is_down();
         if self.outstanding.is_empty() && takes_answers {
-            self.store.record_alive(now.max(self.last));
+            self.store.record_alive(self.to_store_time(now.max(self.last)));
         }
     }
 
@@ -310,7 +312,10 @@ impl<S: Store> Engine<S> {
     /// Nobody has taken answers since then, though somebody should have: the process was stopped, or had to wait for its
     /// disk.
     pub fn record_stop(&mut self, from: Time) {
-        self.session.begin_downtime(from);
+        // Before that is known, the session has only begun: since when nobody took answers, it has found in the store.
+        if self.ahead.is_some() {
+            self.session.begin_downtime(self.to_store_time(from));
+        }
     }
 
     /// Puts a request in line.
@@ -375,7 +380,7 @@ impl<S: Store> Engine<S> {
         if now + CLOCK_SLACK < self.last {
             self.record_correction(ClockCorrection { from: self.last, to: now });
         }
-        self.last = self.last.max(now);
+        self.take_time(now);
         self.now = now;
         self.retry_aside();
         self.busy.take_due(now, &mut self.inbox);
@@ -419,7 +424,8 @@ impl<S: Store> Engine<S> {
             return NextStep::Now;
         }
         let of_store = [self.bulks.due(), self.next_paced_resume()];
-        let here = |time: Time| time.shifted(self.ahead.saturating_neg());
+        let ahead = self.ahead.unwrap_or(0);
+        let here = |time: Time| time.shifted(ahead.saturating_neg());
         let own = [self.aside.next_retry(), self.session.next_renewal()];
         let own = own.into_iter().chain(of_store.map(|time| time.map(here))).flatten().min();
         let busy = self.busy.retry_at();
@@ -450,7 +456,7 @@ impl<S: Store> Engine<S> {
     /// When the next resume that has waited has its turn.
     fn next_paced_resume(&mut self) -> Option<Time> {
         let rate = self.policies.switch().rate().filter(|_| self.has_waiting)?;
-        Some(self.turns.next(self.store_time(), rate))
+        self.turns.next(self.store_time(), rate)
     }
 
     pub(crate) fn batch_context(&mut self) -> BatchContext<'_> {
@@ -472,8 +478,27 @@ impl<S: Store> Engine<S> {
         }
     }
 
+    /// It is `now` by the clock of this server.
+    pub(crate) fn take_time(&mut self, now: Time) {
+        if let (None, Some(store_time)) = (self.ahead, self.session.store_time) {
+            // Until something is loaded: it cannot be long since the session began.
+            self.ahead = Some(store_time.0.saturating_sub(now.0));
+        }
+        self.last = self.last.max(now);
+    }
+
     /// What time it is by the clock of the store, which all who share it go by.
     pub(crate) fn store_time(&self) -> Time {
-        self.last.shifted(self.ahead)
+        self.to_store_time(self.last)
+    }
+
+    /// What the clock of the store says when that of this server says this.
+    pub fn to_store_time(&self, here: Time) -> Time {
+        here.shifted(self.ahead.unwrap_or(0))
+    }
+
+    /// What the clock of this server says when that of the store says this.
+    pub fn to_own_time(&self, of_store: Time) -> Time {
+        of_store.shifted(self.ahead.unwrap_or(0).saturating_neg())
     }
 }

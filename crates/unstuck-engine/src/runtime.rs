@@ -421,7 +421,10 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
                 let _ = reply.send(self.engine.change_policies(order, self.keeper.now()));
             }
             Message::Policies(reply) => {
-                let _ = reply.send((self.engine.policies().clone(), self.engine.last.max(self.keeper.now())));
+                let _ = reply.send((
+                    self.engine.policies().clone(),
+                    self.engine.to_store_time(self.engine.last.max(self.keeper.now())),
+                ));
             }
             Message::Stop => return false,
         }

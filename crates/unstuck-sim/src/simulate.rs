@@ -88,7 +88,12 @@ pub fn run_in_memory(seed: u64) -> Report {
 /// Carries a plan out in memory, with as many servers as it has, and keeps the lines of the trace or only their digest.
 pub fn run_plan_in_memory(plan: &Plan, keeps_lines: bool) -> Report {
     if plan.has_several_nodes() {
-        return run_plan(plan, || SharedStore::new(MemoryStore::deferred()), keeps_lines);
+        let shared = || {
+            let store = SharedStore::new(MemoryStore::deferred());
+            store.tell_time();
+            store
+        };
+        return run_plan(plan, shared, keeps_lines);
     }
     run_plan(plan, MemoryStore::deferred, keeps_lines)
 }

@@ -377,6 +377,7 @@ macro_rules! sharing_tests {
         $crate::sharing_tests! {
             @tests [$make]
             a_run_that_somebody_else_has_is_busy
+            each_knows_whether_a_session_is_older
             a_busy_run_is_read_as_it_was
             each_is_told_of_its_own_stages
             who_is_gone_holds_nothing

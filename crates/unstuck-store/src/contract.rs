@@ -153,7 +153,8 @@ pub trait Store {
     /// How often and by how much the clock was set.
     fn clock(&mut self) -> Result<ClockRecord, StoreError>;
 
-    /// This server takes answers at this time, though there is nothing to stage. This need not outlive a power cut.
+    /// This server takes answers at this time, though there is nothing to stage. This need not outlive a power cut. A store
+    /// that has a clock goes by that.
     fn record_alive(&mut self, now: Time);
 
     /// The versions of what all servers share: whoever knows others has something to read again.
@@ -370,6 +371,8 @@ pub struct Session {
     pub node: u16,
     /// How long it lasts without being renewed; `None` where it lasts as long as the store is open.
     pub lease: Option<Millis>,
+    /// What the clock of the store says, if it has one: then all who share it go by that, whatever their own say.
+    pub now: Option<Time>,
 }
 
 /// Versions of what all servers share. Each grows with every change.

@@ -211,7 +211,11 @@ impl MemoryStore {
 
     /// Everybody else is told that something has changed.
     fn wake_others(&self) {
-        self.wakers.iter().filter(|(side, _)| **side != self.current).for_each(|(_, Waker(wake))| wake());
+        self.wake_all_but(self.current);
+    }
+
+    fn wake_all_but(&self, side: usize) {
+        self.wakers.iter().filter(|(other, _)| **other != side).for_each(|(_, Waker(wake))| wake());
     }
 
     fn check_no_batch(&self, what: &str) -> Result<(), StoreError> {
@@ -367,7 +371,7 @@ impl Store for MemoryStore {
         let session = self.sessions.open(new, self.session)?;
         self.session = Some(session.incarnation);
         self.drop_drafts();
-        Ok(session)
+        Ok(Session { now: self.tells_time.then_some(self.sessions.now), ..session })
     }
 
     fn renew_session(&mut self) -> Result<(), StoreError> {
@@ -402,6 +406,7 @@ impl Store for MemoryStore {
     }
 
     fn record_alive(&mut self, now: Time) {
+        let now = if self.tells_time { self.sessions.now } else { now };
         self.alive = self.alive.max(Some(now));
     }
 

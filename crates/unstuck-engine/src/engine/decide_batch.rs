@@ -97,6 +97,9 @@ impl<S: Store> Engine<S> {
     ) -> Result<Option<Stage>, StoreError> {
         self.refresh_shared(loaded.versions)?;
         self.follow_clock_of_store(plan.wants.now, loaded.now);
+        if loaded.has_older_session != self.turns.is_elsewhere() {
+            self.turns.restart(loaded.has_older_session);
+        }
         let taken = loaded.last_seen.filter(|_| self.session.lease.is_some());
         done.downtime = self.session.end_downtime(self.store_time(), taken);
         let mut batch = Batch::new(self.is_watched, self.ids.last(), &plan.wants, &mut loaded);
@@ -114,9 +117,11 @@ impl<S: Store> Engine<S> {
         self.finish_batch(id, batch, done)
     }
 
-    /// A store that has no clock of its own gives back the time that it was asked with.
+    /// A store that has no clock of its own gives back the time that it was asked with, whatever was set since.
     fn follow_clock_of_store(&mut self, asked: Time, now: Time) {
-        self.ahead = now.0.saturating_sub(asked.0);
+        if self.session.store_time.is_some() {
+            self.ahead = Some(now.0.saturating_sub(asked.0));
+        }
     }
 
     fn decide_first_round(

@@ -117,7 +117,7 @@ impl<S: Store> Engine<S> {
             match settled.result {
                 Ok(()) => self.trouble = None,
                 Err(error) if error.is_transient() => {
-                    self.session.begin_downtime(self.last);
+                    self.session.begin_downtime(self.store_time());
                     self.retry_at = Some(self.now + STORE_RETRY);
                     self.trouble = Some(error);
                 }
@@ -182,7 +182,7 @@ impl<S: Store> Engine<S> {
         match error {
             StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => {
                 self.refuse_commands(&error, outputs);
-                self.session.begin_downtime(self.last);
+                self.session.begin_downtime(self.store_time());
                 self.retry_at = Some(self.now + STORE_RETRY);
                 self.trouble = Some(error);
             }

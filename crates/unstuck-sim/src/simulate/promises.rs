@@ -200,6 +200,7 @@ impl Promises {
         let at = self.timeline.paced_at(at.into().uptime);
         let session = self.session_here();
         self.servers.wake(self.here);
+        self.servers.record_beat(request, at);
         match request {
             Request::Executor(word) => {
                 if let Some(attempt) = word.ended_attempt() {
@@ -401,7 +402,7 @@ impl Promises {
         let is_quiet = is_quiet(engine);
         let (store, flows) = engine.reader();
         let result = if self.servers.are_several() {
-            self.look_at_shared(store, flows, None)
+            self.look_at_shared(store, flows, Some((self.session_here(), true)))
         } else {
             self.look_at(store, flows)
         };
@@ -462,9 +463,8 @@ impl Promises {
                     match self.ledger.replied(ticket, &result)? {
                         Meaning::Nothing => {}
                         Meaning::Alive(attempt) => {
-                            if !self.servers.are_several() {
-                                self.check_token(attempt)?;
-                            }
+                            let asked = self.servers.take_beat(ticket);
+                            self.check_token(attempt, asked)?;
                             self.leases.acknowledged(session, attempt);
                         }
                         Meaning::Bulk(bulk, command) => self.bulks.changed(bulk, command),
@@ -492,9 +492,6 @@ impl Promises {
                 }
                 Observation::CleanUp(attempts) => self.cleaned_up(session, &attempts)?,
                 Observation::Died => self.server_died(session),
-                // A server that ends its work does not ask what of it was durable.
-                Observation::Interrupt(worker, attempt)
-                    if self.servers.are_several() && worker.local && !self.hands.was_handed_out(attempt) => {}
                 Observation::Interrupt(worker, attempt) => self.hands.interrupt(&worker, attempt)?,
                 // Whoever asked for it is answered.
                 Observation::Forgotten(_, None) => {}
@@ -592,7 +589,7 @@ impl Promises {
                     self.leases.check_end(attempt, before, step, (&event, at), outcome, recount, by)?;
                 }
             }
-            self.switch.check(id, recount.waits, fact, at, self.servers.count())?;
+            self.switch.check(id, recount.waits, fact, at)?;
             dues::check_wait(id, recount.waits, &event, (*unit, fact), at)?;
             self.hands.fact(book.history.run(), &flow, &event, *unit, fact, (attempt, self.writer));
             recount.count(fact, at);
@@ -613,12 +610,13 @@ impl Promises {
         Ok(())
     }
 
-    /// A sign of life was taken: its attempt was under way in all that is durable before.
-    fn check_token(&self, id: AttemptId) -> Result<(), Broken> {
-        let Some(run) = self.books.get(&id.run).and_then(RunRecord::run) else { return Ok(()) };
-        let live = run.unit(id.unit).and_then(|unit| unit.state.live());
-        let is_live = live.is_some_and(|live| live.attempt == id.attempt);
-        if is_live && run.generation == id.generation {
+    /// A sign of life was taken: its attempt was under way in all that is durable before. What other servers have done to
+    /// it since it was `asked` is durable too, where they share the store.
+    fn check_token(&self, id: AttemptId, asked: Option<Time>) -> Result<(), Broken> {
+        let Some(book) = self.books.get(&id.run) else { return Ok(()) };
+        if book.run().is_none_or(|run| is_under_way(run, id))
+            || asked.is_some_and(|asked| book.ended_at(id).is_some_and(|ended| ended >= asked))
+        {
             return Ok(());
         }
         let what = format!("attempt {} is over, and a sign of life of it is taken", id.attempt);
@@ -656,6 +654,12 @@ impl Promises {
         }
         Ok(())
     }
+}
+
+/// Whether an attempt is under way in a run.
+fn is_under_way(run: &unstuck_core::model::run::Run, id: AttemptId) -> bool {
+    let live = run.unit(id.unit).and_then(|unit| unit.state.live());
+    run.generation == id.generation && live.is_some_and(|live| live.attempt == id.attempt)
 }
 
 /// An event without what it says about the clock: nobody has asked for that.

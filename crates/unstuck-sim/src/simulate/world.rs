@@ -208,9 +208,9 @@ impl<'a, S: TestStore> World<'a, S> {
         }
     }
 
-    /// What the clocks of the machine say.
+    /// What the clocks say that the engine goes by: of its machine, or of the store where several share it.
     fn moment(&self) -> Moment {
-        moment(self.now, self.nodes[self.here].skew)
+        moment(self.now, if self.is_shared() { 0 } else { self.nodes[self.here].skew })
     }
 
     /// The process, if there is one.

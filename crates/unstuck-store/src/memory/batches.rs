@@ -66,10 +66,7 @@ impl MemoryStore {
             keys: wants.keys.iter().map(|(flow, key)| self.state.run_of_key(flow, key)).collect(),
             versions: self.versions,
             last_seen: self.last_seen()?,
-            interrupts: self
-                .session
-                .map(|session| self.sessions.take_interrupts(session))
-                .unwrap_or_default(),
+            has_older_session: self.session.is_some_and(|session| self.sessions.has_older(session)),
             ..Loaded::default()
         };
         loaded.waiting = self.state.ready.highest_waiting(&wants.queues);
@@ -88,11 +85,15 @@ impl MemoryStore {
 
     pub(super) fn next_loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)> {
         let mut answered = self.batches.iter_mut().filter(|(_, batch)| !batch.is_held);
-        let (id, loaded) = answered.find_map(|(id, batch)| Some((*id, batch.loaded.take()?)))?;
+        let (id, mut loaded) = answered.find_map(|(id, batch)| Some((*id, batch.loaded.take()?)))?;
         let checked = self.batches.get(&id).map_or(Ok(()), OpenBatch::check);
         if let Err(error) = checked {
             self.batches.remove(&id);
             return Some((id, Err(error)));
+        }
+        // Not before: a batch that is never given anything must not take them with it.
+        if let Some(session) = self.session {
+            loaded.interrupts = self.sessions.take_interrupts(session);
         }
         Some((id, Ok(loaded)))
     }

@@ -84,7 +84,11 @@ impl MemoryStore {
                 log.push(DurableStage::of(by.session, &stage));
             }
             let result = durable.add_stage(stage, last_notice);
-            self.sessions.interrupt(interrupts);
+            if !interrupts.is_empty() {
+                // Whoever has these executors is told now, and not when it is staged.
+                self.sessions.interrupt(interrupts);
+                self.wake_all_but(by.side);
+            }
             self.tell(by.side, is_unknown, Settled { stage: id, result });
         }
     }

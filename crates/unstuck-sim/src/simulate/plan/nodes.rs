@@ -9,8 +9,8 @@ use crate::simulate::plan::{Fault, PlannedAct, PlannedWorker, TimedAct};
 
 /// Where servers share a store nothing waits longer than this for the next act: their sessions are renewed all the while.
 const LONGEST_GAP: u64 = 75_000;
-/// Nor does a disk take longer than this.
-const SLOWEST_SYNC: Millis = Millis(1_500);
+/// Nor does a disk take longer than this: what is on its way is busy for the others all the while.
+const SLOWEST_SYNC: Millis = Millis(8_000);
 /// And so many acts are enough for things to collide.
 const MAX_ACTS: usize = 26;
 
@@ -86,15 +86,16 @@ fn among_several(chance: &mut Chance, act: PlannedAct) -> Option<PlannedAct> {
     match act {
         // Only the server at which a bulk action begins knows of it.
         PlannedAct::Bulk(..) | PlannedAct::ChangeBulk(..) => None,
-        // Each server goes by its own clock and adds up by itself how that was set: something else happens.
-        PlannedAct::Fault(Fault::ClockForward(_) | Fault::ClockBack(_) | Fault::ClockRight) => {
+        // All go by the clock of the store: half of the time something happens that matters more to several.
+        PlannedAct::Fault(Fault::ClockForward(_) | Fault::ClockBack(_) | Fault::ClockRight)
+            if chance.percent(50) =>
+        {
             Some(PlannedAct::Fault(match chance.between(0, 3) {
                 0 => Fault::FallBehind(Millis(chance.between(3_000, 40_000))),
                 // Longer than a session lasts, or nearly.
                 _ => Fault::LongPause(Millis(chance.between(22_000, 50_000))),
             }))
         }
-        // What is on its way is busy for the others, who try it again every few milliseconds.
         PlannedAct::Fault(Fault::SlowSync(span)) => {
             Some(PlannedAct::Fault(Fault::SlowSync(span.min(SLOWEST_SYNC))))
         }

@@ -56,18 +56,16 @@ impl Assignments {
     }
 
     /// The session that has to hand out an attempt has stepped since that is durable: it has, and who has lost one is told.
-    pub(super) fn check_done_by(&self, session: u64) -> Result<(), Broken> {
+    /// Where another server has taken it away, that is in the store until this one loads something, as it has when it
+    /// `is_quiet`: it may have to wait for the store before.
+    pub(super) fn check_done_by(&self, session: u64, is_quiet: bool) -> Result<(), Broken> {
         let dispatch = self.to_dispatch.iter().find(|(_, entry)| entry.session == session);
-        let interrupt = self.to_interrupt.iter().find(|(_, (_, teller))| *teller == session);
+        let interrupts = self.to_interrupt.iter().filter(|_| is_quiet);
+        let interrupt = interrupts.into_iter().find(|(_, (_, teller))| *teller == session);
         check_none_left(
             dispatch.map(|(id, entry)| (id, &entry.worker)),
             interrupt.map(|(id, (worker, _))| (id, worker)),
         )
-    }
-
-    /// Whether an attempt was ever handed out.
-    pub(super) fn was_handed_out(&self, id: AttemptId) -> bool {
-        self.dispatched.contains(&id)
     }
 
     /// Whether an attempt is about to be handed out, as the last event says.

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use unstuck_core::command::{Command, Report};
 use unstuck_core::event::{Actor, Event, Fact, UnitFact};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::attempt::{AttemptId, Outcome, StuckLimit, Worker};
@@ -14,6 +15,7 @@ use unstuck_core::model::unit::UnitState;
 use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::{Engine, NextStep};
 use unstuck_engine::flows::Flows;
+use unstuck_engine::request::{Request, Ticket};
 use unstuck_store::contract::Store;
 use unstuck_store::memory::DurableStage;
 
@@ -24,6 +26,8 @@ use super::{Broken, CheckError, Promise, Promises, is_quiet, unless_away};
 
 /// A server that was stepped less than this ago lives: its session lasts 30 seconds, and is renewed every three.
 const LIVES: Millis = Millis::seconds(26);
+/// And one that was not for so long is known to be over.
+const KNOWN_TO_BE_OVER: Millis = Millis::seconds(40);
 /// Where the bits of a server begin in an id, and how many there are.
 const NODE_SHIFT: u32 = 12;
 const NODE_MASK: u64 = 1_023;
@@ -54,6 +58,8 @@ pub(super) struct Servers {
     looked_at: u64,
     /// What dead or stopped servers have staged may be on its way.
     has_orphans: bool,
+    /// When signs of life were told that nobody has answered.
+    beats: BTreeMap<Ticket, Time>,
 }
 
 impl Servers {
@@ -64,11 +70,6 @@ impl Servers {
     /// Whether several share the store.
     pub(super) fn are_several(&self) -> bool {
         self.current.len() > 1
-    }
-
-    /// How many there are, at least one.
-    pub(super) fn count(&self) -> usize {
-        self.current.len().max(1)
     }
 
     /// The session of the server of this place; where there is one server, it is the same for ever.
@@ -89,9 +90,34 @@ impl Servers {
         }
     }
 
+    /// A worker asks at this time to be taken for alive.
+    pub(super) fn record_beat(&mut self, request: &Request, at: Time) {
+        if let Request::Command {
+            ticket,
+            command: Command::Report { report: Report::Heartbeat { .. }, .. },
+            ..
+        } = request
+            && self.are_several()
+        {
+            self.beats.insert(*ticket, at);
+        }
+    }
+
+    /// When a sign of life that is answered was told, where several servers share the store.
+    pub(super) fn take_beat(&mut self, ticket: Ticket) -> Option<Time> {
+        self.beats.remove(&ticket)
+    }
+
     /// Whether a session may have ended by then.
     fn may_be_over(&self, session: u64, at: Time) -> bool {
         self.stepped.get(&session).is_none_or(|last| last.is_none_or(|last| at.since(last) > LIVES))
+    }
+
+    /// Whether the oldest session is of a server that is there: every older one is known to have ended.
+    fn is_led(&self, now: Time) -> bool {
+        let is_over = |last: &Option<Time>| last.is_none_or(|last| now.since(last) > KNOWN_TO_BE_OVER);
+        let oldest = self.stepped.iter().find(|(_, last)| !is_over(last)).map(|(session, _)| *session);
+        oldest.is_some_and(|oldest| self.is_there(oldest))
     }
 
     fn is_there(&self, session: u64) -> bool {
@@ -257,9 +283,14 @@ impl Promises {
         if engine.is_stopped() {
             return Ok(());
         }
-        let (is_quiet, next) = (is_quiet(engine), engine.next_step());
+        let is_quiet = is_quiet(engine);
+        // By the clock of the store, which all of them go by.
+        let next = match engine.next_step() {
+            NextStep::At(at) => NextStep::At(engine.to_store_time(at)),
+            next => next,
+        };
         let (store, flows) = engine.reader();
-        unless_away(self.look_at_shared(store, flows, Some(session)))?;
+        unless_away(self.look_at_shared(store, flows, Some((session, is_quiet))))?;
         self.servers.resting[self.here] = is_quiet.then_some((next, self.servers.durable));
         let resting = self.servers.all_resting().filter(|_| self.heard.is_empty());
         if let Some(next) = &resting {
@@ -286,6 +317,7 @@ impl Promises {
         if std::mem::replace(&mut self.servers.looked_at, self.servers.durable) == self.servers.durable {
             return Ok(());
         }
+        self.switch.set_orphaned(!self.servers.is_led(self.timeline.paced()));
         self.check_sleep(first.map_or(NextStep::Idle, NextStep::At))?;
         unless_away(self.check_at_rest(store, flows))
     }
@@ -295,12 +327,12 @@ impl Promises {
         &mut self,
         store: &mut dyn Store,
         flows: &mut Flows,
-        stepped: Option<u64>,
+        stepped: Option<(u64, bool)>,
     ) -> Result<(), CheckError> {
         let mut touched = self.take_durable(store, flows)?;
         touched.extend(self.take_heard(store, flows)?);
-        if let Some(session) = stepped {
-            self.hands.check_done_by(session)?;
+        if let Some((session, is_quiet)) = stepped {
+            self.hands.check_done_by(session, is_quiet)?;
             self.servers.check_all_told(session)?;
         }
         self.look_at_touched(store, flows, &touched)

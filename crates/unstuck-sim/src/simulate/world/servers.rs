@@ -64,8 +64,12 @@ impl<S: Store> Host<S> {
     /// The same, where it may be that nothing but its session keeps it awake.
     pub(super) fn due_but_renewal(&mut self, at: Time) -> Option<Time> {
         match self.engine.next_renewal() {
-            Some(renewal) if renewal == at && self.engine.trouble().is_none() => {
-                self.engine.store().next_due().ok().flatten()
+            // What is due may be busy: then it is tried again after the renewal, and not at once.
+            Some(renewal)
+                if renewal == at && self.engine.trouble().is_none() && !self.engine.waits_for_locks() =>
+            {
+                let due = self.engine.store().next_due().ok().flatten();
+                due.map(|due| self.engine.to_own_time(due))
             }
             _ => Some(at),
         }
