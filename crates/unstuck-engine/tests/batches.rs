@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use unstuck_core::clock::ClockCorrection;
 use unstuck_core::command::{Command, OnDuplicate, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
-use unstuck_core::id::RunId;
+use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::Worker;
 use unstuck_core::model::run::{Run, RunState};
@@ -17,7 +18,9 @@ use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::{Engine, NextStep, Settings};
 use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::request::{EngineError, Output, Request, StartRun, Ticket};
-use unstuck_store::contract::{FlowRecord, RunFilter, Store, StoreError};
+use unstuck_store::contract::{
+    BatchId, FlowRecord, Loaded, More, RunFilter, Stage, StageId, Store, StoreError,
+};
 use unstuck_store::delegate_store;
 use unstuck_store::memory::{MemoryStore, SharedStore};
 
@@ -29,17 +32,50 @@ const FLOWS: &str = "flow: chain\nsteps:\n  - {id: a, action: work}\n  - {id: b,
 /// A store that counts what is asked of it.
 struct Counting {
     store: MemoryStore,
-    calls: usize,
+    calls: Calls,
+}
+
+/// Calls of a store: those that a database needs a round trip for, and all of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Calls {
+    asks: usize,
+    mores: usize,
+    stages: usize,
+    all: usize,
 }
 
 impl Counting {
     fn store(&mut self) -> &mut MemoryStore {
-        self.calls += 1;
+        self.calls.all += 1;
         &mut self.store
     }
 }
 
-delegate_store!(Counting, store);
+delegate_store!(Counting, store, but loads {
+    fn loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)> {
+        let loaded = self.store().loaded();
+        self.calls.asks += usize::from(loaded.is_some());
+        loaded
+    }
+
+    fn more(&mut self, batch: BatchId, runs: &[RunId], payloads: &[PayloadId]) -> Result<More, StoreError> {
+        self.calls.mores += 1;
+        self.store().more(batch, runs, payloads)
+    }
+
+    fn stage(&mut self, batch: BatchId, stage: Stage) -> Result<StageId, StoreError> {
+        self.calls.stages += 1;
+        self.store().stage(batch, stage)
+    }
+
+    fn abandon(&mut self, batch: BatchId, unchanged: Vec<Run>) {
+        self.store().abandon(batch, unchanged);
+    }
+
+    fn rollback(&mut self, batch: BatchId) {
+        self.store().rollback(batch);
+    }
+});
 
 /// An engine with one worker that has room for a thousand.
 struct Bench<S> {
@@ -141,36 +177,51 @@ fn large(n: usize) -> Json {
     Json::parse(&format!("\"{}{n}\"", "x".repeat(1_000))).expect("a text")
 }
 
+/// Starts a run, of which this is the number.
+type Start = fn(&mut Bench<Counting>, u64);
+
+/// Brings so many runs to their end, all at once, step after step; gives what each batch has called, that of the starts first.
+fn count_calls(start: Start, size: u64) -> Vec<Calls> {
+    let mut bench = Bench::new(Counting { store: MemoryStore::new(), calls: Calls::default() }, BEGIN);
+    let mut counted = Vec::new();
+    let mut count = |bench: &mut Bench<Counting>| {
+        bench.engine.store().calls = Calls::default();
+        bench.step();
+        counted.push(bench.engine.store().calls);
+    };
+    (0..size).for_each(|n| start(&mut bench, n));
+    count(&mut bench);
+    // The same keys again.
+    (0..size).for_each(|n| start(&mut bench, n));
+    bench.go();
+    while let Some(jobs) = Some(std::mem::take(&mut bench.jobs)).filter(|jobs| !jobs.is_empty()) {
+        jobs.iter().enumerate().for_each(|(n, job)| bench.complete(job, large(n)));
+        count(&mut bench);
+        bench.go();
+    }
+    let open = RunFilter { states: vec![RunState::Running], ..RunFilter::default() };
+    assert_eq!(bench.engine.store().list(&open, None, 9).expect("reads").len(), 0, "all is done");
+    counted
+}
+
 #[test]
 fn a_batch_is_a_handful_of_calls_however_much_is_in_it() {
-    type Prepare = fn(&mut Bench<Counting>, u64);
-    let plain: Prepare = |bench, n| bench.start(n, "chain", None, Json::NULL);
-    let keyed: Prepare = |bench, n| bench.start(n, "passes", Some(&format!("k{n}")), large(1));
-    let nested: Prepare = |bench, n| bench.start(n, "parent", None, Json::NULL);
-    for (what, prepare) in [("plain", plain), ("keys and payloads", keyed), ("parents and children", nested)]
-    {
-        let mut bench = Bench::new(Counting { store: MemoryStore::new(), calls: 0 }, BEGIN);
-        let mut counted = Vec::new();
-        let mut count = |bench: &mut Bench<Counting>| {
-            bench.engine.store().calls = 0;
-            bench.step();
-            counted.push(bench.engine.store().calls);
-        };
-        (0..256).for_each(|n| prepare(&mut bench, n));
-        count(&mut bench);
-        // The same keys again.
-        (0..256).for_each(|n| prepare(&mut bench, 1_000 + n % 256));
-        bench.go();
-        while let Some(jobs) = Some(std::mem::take(&mut bench.jobs)).filter(|jobs| !jobs.is_empty()) {
-            jobs.iter().enumerate().for_each(|(n, job)| bench.complete(job, large(n)));
-            count(&mut bench);
-            bench.go();
+    let plain: Start = |bench, n| bench.start(n, "chain", None, Json::NULL);
+    let keyed: Start = |bench, n| bench.start(n, "passes", Some(&format!("k{n}")), large(1));
+    let nested: Start = |bench, n| bench.start(n, "parent", None, Json::NULL);
+    let kinds = [("plain", plain, 0), ("keys and payloads", keyed, 1), ("parents and children", nested, 1)];
+    for (what, start, least_mores) in kinds {
+        for size in [1, 16, 256] {
+            let counted = count_calls(start, size);
+            let is_few =
+                |calls: &Calls| (calls.asks, calls.stages) == (1, 1) && calls.mores <= 2 && calls.all < 10;
+            assert!(counted.len() > 2 && counted.iter().all(is_few), "{what}, {size}: {counted:?}");
+            let mores = counted.iter().map(|calls| calls.mores).max();
+            assert!(
+                mores >= Some(least_mores),
+                "{what}, {size}: nothing had to be loaded besides: {counted:?}"
+            );
         }
-        let most = counted.iter().max().copied().unwrap_or(0);
-        assert!(most < 10 && counted.len() > 2, "{what}: {counted:?} calls for a batch");
-        let open = RunFilter { states: vec![RunState::Running], ..RunFilter::default() };
-        let left = bench.engine.store().list(&open, None, 9).expect("reads");
-        assert_eq!(left.len(), 0, "{what}: all is done");
     }
 }
 
@@ -265,6 +316,35 @@ fn what_nobody_knows_is_neither_answered_nor_repeated_until_it_is_looked_up() {
 }
 
 #[test]
+fn what_may_have_been_handed_out_is_handed_out_once_and_takes_room_once() {
+    for happens in [true, false] {
+        let mut bench = Bench::new(MemoryStore::new(), BEGIN);
+        let (worker, queues) = (bench.worker.clone(), Arc::<[Arc<str>]>::from([Arc::from("work")]));
+        let offer = |free| Offer { worker: worker.clone(), queues: queues.clone(), free, max_load: 1 };
+        bench.engine.dismiss_executors();
+        let (first, second) = (bench.started("chain"), bench.started("chain"));
+        bench.engine.store().lose_next_answer(happens);
+        bench.engine.register(offer(1), false);
+        for _ in 0..5 {
+            bench.go();
+            bench.now = bench.now + Millis::seconds(1);
+        }
+        assert_eq!(bench.jobs.len(), 0, "{happens}: nobody knows");
+        bench.engine.store().look_up_outcomes();
+        for _ in 0..4 {
+            bench.go();
+            bench.now = bench.now + Millis::seconds(1);
+            let jobs: Vec<Job> = bench.jobs.drain(..).collect();
+            assert_eq!(jobs.len(), 1, "{happens}: it has room for one");
+            bench.complete(&jobs[0], Json::NULL);
+        }
+        bench.go();
+        let states = [first, second].map(|run| bench.run(run).state());
+        assert_eq!(states, [RunState::Completed; 2], "{happens}");
+    }
+}
+
+#[test]
 fn a_session_is_renewed_while_nobody_knows_what_became_of_a_batch() {
     let shared = SharedStore::new(MemoryStore::new());
     shared.set_time(BEGIN);
@@ -290,7 +370,9 @@ fn a_session_is_renewed_while_nobody_knows_what_became_of_a_batch() {
 #[test]
 fn servers_whose_clocks_differ_do_not_pull_each_other_ahead() {
     // How far the second server's clock is ahead, and what the store tells: nothing, or a time of its own.
-    for (ahead, tells) in [(1_500, false), (-1_500, false), (1_500, true), (-1_500, true)] {
+    let years = 4 * 365 * 24 * 3_600_000;
+    let small = [(1_500, false), (-1_500, false), (1_500, true), (-1_500, true)];
+    for (ahead, tells) in small.into_iter().chain([(years, true), (-years, true)]) {
         let shared = SharedStore::new(MemoryStore::new());
         shared.set_time(BEGIN);
         if tells {
@@ -321,4 +403,28 @@ fn servers_whose_clocks_differ_do_not_pull_each_other_ahead() {
         let paused = if tells { BEGIN } else { BEGIN.shifted(ahead).max(BEGIN) };
         assert_eq!(times[times.len() - 2], paused, "{ahead}, {tells}");
     }
+}
+
+#[test]
+fn the_clock_of_a_server_is_its_own_where_the_store_has_one() {
+    let shared = SharedStore::new(MemoryStore::new());
+    shared.set_time(BEGIN);
+    shared.tell_time();
+    let mut bench = Bench::new(shared, BEGIN + Millis::hours(9));
+    let run = bench.started("chain");
+    for (ticket, by) in [(1, -7_200_000), (2, 40_000), (3, -9_000_000_000), (4, 9_000_000_000)] {
+        let from = bench.now;
+        bench.now = bench.now.shifted(by);
+        bench.engine.record_correction(ClockCorrection { from, to: bench.now });
+        bench.ask(ticket, run, if ticket % 2 == 0 { unpause() } else { pause() });
+        bench.go();
+    }
+    assert_eq!(bench.replies.len(), 4);
+    let events = bench.engine.store().history(run, 0, 99).expect("reads");
+    assert!(events.iter().all(|event| event.time() == BEGIN), "{events:?}");
+    assert_eq!(
+        bench.engine.store().clock().expect("reads").corrections,
+        [],
+        "nobody has set the clock of the store"
+    );
 }

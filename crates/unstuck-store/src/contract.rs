@@ -127,7 +127,8 @@ pub trait Store {
     fn rollback(&mut self, batch: BatchId);
 
     /// The stages that have become durable, or failed, since the last call, each by its id. Where it is not known what became
-    /// of one, it stays outstanding until the store has looked that up: it is neither durable nor failed. With `wait`, it may
+    /// of one, it stays outstanding until the store has looked that up: it is neither durable nor failed, and its runs are
+    /// [busy](Locked::Busy) for whoever staged it, so that nothing of it is repeated. With `wait`, it may
     /// block until there is at least one, if any is outstanding, but for no longer than [`MAX_WAIT`].
     fn settle(&mut self, wait: bool) -> Vec<Settled>;
 

@@ -70,6 +70,8 @@ pub struct MemoryStore {
     lost_answer: Option<bool>,
     /// What became of stages whose answers are lost, and whose they are, until that is looked up.
     unknown: Vec<(usize, Settled)>,
+    /// The runs of each stage of which nobody knows what became.
+    unknown_runs: BTreeMap<StageId, Vec<RunId>>,
     refuse_next: Option<StoreError>,
     refuse_after: Option<(usize, StoreError)>,
     /// Every stage that changes this run is refused.
@@ -189,6 +191,7 @@ impl MemoryStore {
             holds_loads: false,
             lost_answer: None,
             unknown: Vec::new(),
+            unknown_runs: BTreeMap::new(),
             settled: Vec::new(),
             last_stage: 0,
             last_notice: 0,

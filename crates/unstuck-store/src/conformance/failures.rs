@@ -9,7 +9,7 @@ use crate::conformance::flows::{action, limited, sequence};
 use crate::conformance::notices::family;
 use crate::conformance::transactions::{busy_store, pause};
 use crate::conformance::{TestStore, settle};
-use crate::contract::{StageId, StoreError};
+use crate::contract::{Locked, StageId, StoreError};
 
 /// The failed stage and those on top of it are reported, in order, and the store shows what was durable before.
 pub fn a_failed_stage_takes_what_is_on_top_with_it<S: TestStore>(make: &mut dyn FnMut() -> S) {
@@ -115,6 +115,9 @@ pub fn what_nobody_knows_stays_outstanding_until_it_is_looked_up<S: TestStore>(m
         assert_eq!(settled, [known], "the other one is not known");
         let expected = if happens { RunState::Paused } else { RunState::Running };
         assert_eq!(driver.run(run).state(), expected, "whoever looks sees what is there");
+        driver.begin().expect("begins");
+        assert_eq!(driver.lock(&[run]), Ok(vec![Locked::Busy]), "nothing of it is repeated");
+        driver.abandon(Vec::new());
         assert_eq!(driver.store.look_up_outcomes(), 1);
         let told = driver.store.settle(false);
         assert_eq!(told.len(), 1);

@@ -122,12 +122,17 @@ impl MemoryStore {
         Ok(More { runs: runs?, payloads })
     }
 
-    /// Locks runs, except those that a stage of another handle has until it is durable: these are busy.
+    /// Locks runs, except those that a stage of another handle has until it is durable, and those of stages of which nobody
+    /// knows what became: these are busy.
     fn lock_free_runs(&mut self, runs: &[RunId], locked: &mut Vec<RunId>) -> Result<Vec<Locked>, StoreError> {
-        let Some(deferred) = self.deferred.as_ref().filter(|_| !self.others.is_empty()) else {
+        let deferred = self.deferred.as_ref().filter(|_| !self.others.is_empty());
+        if deferred.is_none() && self.unknown_runs.is_empty() {
             return self.state.lock(runs, locked);
-        };
-        let is_free = |run: &RunId| !deferred.has_locked(*run, self.current);
+        }
+        let is_elsewhere =
+            |run: &RunId| deferred.is_some_and(|deferred| deferred.has_locked(*run, self.current));
+        let is_unknown = |run: &RunId| self.unknown_runs.values().any(|runs| runs.contains(run));
+        let is_free = |run: &RunId| !is_elsewhere(run) && !is_unknown(run);
         let free: Vec<RunId> = runs.iter().copied().filter(is_free).collect();
         let mut given = self.state.lock(&free, locked)?.into_iter();
         let of = |run: &RunId| if free.contains(run) { given.next() } else { Some(Locked::Busy) };
@@ -137,8 +142,9 @@ impl MemoryStore {
     pub(super) fn stage_batch(&mut self, id: BatchId, stage: Stage) -> Result<StageId, StoreError> {
         let lost_answer = self.lost_answer.take();
         if lost_answer == Some(false) {
-            return Ok(self.lose_stage(id));
+            return Ok(self.lose_stage(id, &stage));
         }
+        let unknown = lost_answer.map(|_| runs_in(&stage).collect());
         let kept = self.durable.as_ref().map(|_| stage.clone());
         let notices = stage.notices.len() as u64;
         let interrupts = stage.interrupts.clone();
@@ -152,6 +158,7 @@ impl MemoryStore {
         self.wake_others();
         self.last_stage += 1;
         let id = StageId(self.last_stage);
+        self.unknown_runs.extend(unknown.map(|runs| (id, runs)));
         let last_notice = self.last_notice;
         self.last_notice += notices;
         match (&mut self.deferred, &self.durable, kept) {
@@ -186,13 +193,14 @@ impl MemoryStore {
     }
 
     /// A stage that does not happen, and whose answer is lost.
-    fn lose_stage(&mut self, id: BatchId) -> StageId {
+    fn lose_stage(&mut self, id: BatchId, stage: &Stage) -> StageId {
         self.end_batch(id);
         self.last_stage += 1;
-        let stage = StageId(self.last_stage);
+        let id = StageId(self.last_stage);
+        self.unknown_runs.insert(id, runs_in(stage).collect());
         let lost = StoreError::Away("the connection was lost before the commit".into());
-        self.unknown.push((self.current, Settled { stage, result: Err(lost) }));
-        stage
+        self.unknown.push((self.current, Settled { stage: id, result: Err(lost) }));
+        id
     }
 
     /// Whatever batches have asked for is given.
@@ -217,6 +225,7 @@ impl MemoryStore {
         let unknown = std::mem::take(&mut self.unknown);
         let count = unknown.len();
         for (by, settled) in unknown {
+            self.unknown_runs.remove(&settled.stage);
             self.settled_of(by).push(settled);
         }
         count
@@ -229,6 +238,13 @@ impl MemoryStore {
             self.broken = Some(error);
         }
     }
+}
+
+/// The runs that a stage has locked, or makes.
+pub(super) fn runs_in(stage: &Stage) -> impl Iterator<Item = RunId> {
+    let changed = stage.runs.iter().map(|change| change.run.id);
+    let unchanged = stage.unchanged.iter().map(|run| run.id);
+    changed.chain(unchanged).chain(stage.forgotten.iter().copied())
 }
 
 fn unknown_batch() -> StoreError {

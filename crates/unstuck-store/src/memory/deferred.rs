@@ -7,6 +7,7 @@ use unstuck_core::id::RunId;
 
 use crate::contract::{RunChange, Settled, Stage, StageId, StoreError};
 use crate::memory::MemoryStore;
+use crate::memory::batches::runs_in;
 
 /// What waits to be durable.
 #[derive(Debug, Default)]
@@ -43,15 +44,6 @@ struct Outstanding {
     /// Who staged it, and whether nobody is told what becomes of it.
     by: StagedBy,
     is_unknown: bool,
-}
-
-impl Outstanding {
-    /// The runs that it has locked.
-    fn locked(&self) -> impl Iterator<Item = RunId> {
-        let changed = self.stage.runs.iter().map(|change| change.run.id);
-        let unchanged = self.stage.unchanged.iter().map(|run| run.id);
-        changed.chain(unchanged).chain(self.stage.forgotten.iter().copied())
-    }
 }
 
 impl DurableStage {
@@ -188,6 +180,6 @@ impl Deferred {
     /// Whether a stage of somebody else that is on its way has this run.
     pub(super) fn has_locked(&self, run: RunId, side: usize) -> bool {
         let others = self.outstanding.iter().filter(|outstanding| outstanding.by.side != side);
-        others.into_iter().any(|outstanding| outstanding.locked().any(|locked| locked == run))
+        others.into_iter().any(|outstanding| runs_in(&outstanding.stage).any(|locked| locked == run))
     }
 }
