@@ -8,7 +8,7 @@ use unstuck_core::clock::ClockCorrection;
 use unstuck_core::command::{Command, OnDuplicate, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
-use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::Worker;
 use unstuck_core::model::run::{Run, RunState};
@@ -18,9 +18,7 @@ use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::{Engine, NextStep, Settings};
 use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::request::{EngineError, Output, Request, StartRun, Ticket};
-use unstuck_store::contract::{
-    BatchId, FlowRecord, Loaded, More, RunFilter, Stage, StageId, Store, StoreError,
-};
+use unstuck_store::contract::{FlowRecord, RunFilter, Store, StoreError};
 use unstuck_store::delegate_store;
 use unstuck_store::memory::{MemoryStore, SharedStore};
 

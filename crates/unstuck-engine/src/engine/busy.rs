@@ -36,11 +36,17 @@ impl BusyRequests {
             self.tries.insert(run, tries);
             fewest = fewest.min(tries);
         }
+        self.forget_earlier_tries();
         self.runs.extend(requests.iter().filter_map(Request::run));
         self.requests.extend(requests);
         // What waits already is not put off by what finds something busy after it.
         let retry_at = now + wait_after(fewest);
         self.retry_at = Some(self.retry_at.map_or(retry_at, |at| at.min(retry_at)));
+    }
+
+    /// What was tried again and is not busy any more begins anew, should it be busy later.
+    pub(super) fn forget_earlier_tries(&mut self) {
+        self.earlier.clear();
     }
 
     /// Keeps a request that must not overtake one that waits; gives it back if there is none.
@@ -138,6 +144,10 @@ mod tests {
         now = now + Millis(4);
         busy.wait(Vec::new(), &old, now);
         assert_eq!(busy.retry_at(), Some(now + MAX_BUSY_RETRY), "it was busy all the while");
+        busy.take_due(now + MAX_BUSY_RETRY, &mut inbox);
+        busy.forget_earlier_tries();
+        busy.wait(Vec::new(), &old, now);
+        assert_eq!(busy.retry_at(), Some(now + BUSY_RETRY), "it was free meanwhile");
     }
 
     #[test]

@@ -73,6 +73,8 @@ impl<S: Store> Engine<S> {
         }
         if !done.met_busy.is_empty() || !busy.is_empty() {
             self.busy.wait(busy, &done.met_busy, self.now);
+        } else {
+            self.busy.forget_earlier_tries();
         }
         self.put_back_in_line(later);
         self.batch_limit = self.batch_limit.saturating_mul(2).min(self.settings.max_batch);

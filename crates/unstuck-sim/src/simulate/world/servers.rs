@@ -6,6 +6,7 @@ use unstuck_core::model::attempt::Worker;
 use unstuck_core::time::{Millis, Time};
 use unstuck_engine::drive::Drive as _;
 use unstuck_engine::engine::NextStep;
+use unstuck_engine::request::Request;
 use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::Store;
 
@@ -234,6 +235,17 @@ impl<S: TestStore> World<'_, S> {
         self.go_to(node);
         self.say(format_args!("  {} comes to this server", who.name));
         self.offer_if_there(place);
+    }
+
+    /// A worker says something to the server that it is connected to, whichever has answered it.
+    pub(super) fn tell_server_of(&mut self, place: usize, request: Request) {
+        let (here, node) = (self.here, self.workers[place].node);
+        self.go_to(node);
+        self.ask(request);
+        if node != here && !std::mem::replace(&mut self.nodes[node].step_is_planned, true) {
+            self.agenda.put(self.now, WorldEvent::Step(node));
+        }
+        self.go_to(here);
     }
 
     /// The place of a worker that this server speaks of: its own executors have the names of others'.

@@ -383,7 +383,7 @@ impl<S: TestStore> World<'_, S> {
         }
         if self.held(place, incarnation, attempt).is_some() {
             self.workers[place].has.remove(&attempt);
-            self.ask(Request::Executor(ExecutorReport::Freed(attempt)));
+            self.tell_server_of(place, Request::Executor(ExecutorReport::Freed(attempt)));
         }
     }
 
