@@ -158,9 +158,7 @@ impl Promise {
             Promise::Reruns => {
                 "a rerun runs the chosen steps and all that depends on them, and never what is completed besides"
             }
-            Promise::Queues => {
-                "what was stuck goes to the front the first time, and to the back from the second on"
-            }
+            Promise::Queues => "what was stuck goes to the front the first time, and to the back after that",
             Promise::PausedPolicies => {
                 "no policy resumes anything while automatic resumes are paused; what was due by the unpause resumes at \
                  most at the rate that was asked for"
