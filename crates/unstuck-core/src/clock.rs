@@ -2,10 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::time::Time;
+use crate::model::run::Run;
+use crate::time::{Millis, Time};
 
 /// How many corrections are kept for people to see. Their sum is kept for ever.
 pub const MAX_CORRECTIONS: usize = 64;
+
+/// A clock that is behind by no more than this is waited for; one that is further behind has been set.
+pub const CLOCK_SLACK: Millis = Millis::seconds(2);
+
+/// The time of a decision about a run: what the clock says, and not before what it said at the run's last event, by the
+/// clock as it is after corrections that come to `clock`. Another server, whose clock is a little ahead, may have had the
+/// run last. The recorded time of that event does not matter: it stays ahead for as long as the clock was set back by.
+pub fn decision_time(run: &Run, now: Time, clock: i64) -> Time {
+    let last = run.behind.unwrap_or(run.updated_at).shifted(clock.saturating_sub(run.clock));
+    if last <= now + CLOCK_SLACK { last.max(now) } else { now }
+}
 
 /// A change of the clock: it was set, or a store was opened whose last time is later than the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

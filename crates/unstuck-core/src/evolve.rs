@@ -26,7 +26,7 @@ pub fn evolve(run: &mut Option<Run>, event: &Event) {
         apply_fact_or_start(run, fact, event.time());
     }
     if let Some(run) = run {
-        finish_event(run, event.seq, event.at);
+        finish_event(run, event.seq, event.at, event.clock);
     }
 }
 
@@ -39,11 +39,11 @@ pub fn replay<'a>(history: impl IntoIterator<Item = &'a Event>) -> Option<Run> {
     run
 }
 
-/// Records the number and time of an event after its facts were applied, and releases the slot of a run that came to
-/// rest.
-pub(crate) fn finish_event(run: &mut Run, seq: u64, at: Time) {
+/// Records the number and time of an event, and what the clock said where that was behind, after its facts were applied;
+/// and releases the slot of a run that came to rest.
+pub(crate) fn finish_event(run: &mut Run, seq: u64, at: Time, clock: Option<Time>) {
     run.seq = seq;
-    run.updated_at = at;
+    (run.updated_at, run.behind) = (at, clock);
     if let Slot::Taken(limit) = &run.slot
         && releases_slot(run.state(), limit)
     {
@@ -147,6 +147,7 @@ pub(crate) fn new_run(started: &Started, at: Time) -> Run {
         priority: started.priority,
         created_at: at,
         updated_at: at,
+        behind: None,
         deadline: started.deadline,
         deadline_is_relative: started.deadline_is_relative,
         clock: started.clock,

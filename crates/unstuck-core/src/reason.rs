@@ -119,7 +119,7 @@ pub fn list_decisions(flow: &Flow, events: &[Event]) -> Vec<DecisionLine> {
             }
         }
         if let Some(run) = &mut run {
-            evolve::finish_event(run, event.seq, event.at);
+            evolve::finish_event(run, event.seq, event.at, event.clock);
         }
     }
     found

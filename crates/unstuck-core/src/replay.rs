@@ -19,7 +19,7 @@ pub fn replay_event(run: &mut Option<Run>, event: &Event) -> Result<(), String> 
         apply_fact_or_start(run, fact, event.time());
     }
     let Some(run) = run else { return Err(NO_START.to_owned()) };
-    finish_event(run, event.seq, event.at);
+    finish_event(run, event.seq, event.at, event.clock);
     if run.generation != event.generation {
         let (said, is) = (event.generation, run.generation);
         return Err(format!("it names generation {said}, but belongs to generation {is}"));

@@ -429,7 +429,7 @@ fn there_are_never_more_turns_than_the_rate_allows() {
             assert!(taken + more <= rate as usize, "{rate} a second: {taken} and {more}");
             assert!(taken >= wanted.min(1_000), "{rate} a second: {taken}");
         }
-        let next = turns.next(Time(60_999), rate);
+        let next = turns.next(Time(60_999), rate).expect("turns are given out here");
         assert!(next > Time(60_999) && turns.take(next, rate), "{rate} a second: the next at {next}");
     }
 }
@@ -438,6 +438,20 @@ fn there_are_never_more_turns_than_the_rate_allows() {
 fn a_clock_that_is_set_back_does_not_stop_the_turns() {
     let mut turns = ResumePacer::default();
     assert_eq!(turns.ready(Time(5_000_000), 10), 0);
-    assert_eq!(turns.next(Time(1_000), 10), Time(1_100));
+    assert_eq!(turns.next(Time(1_000), 10), Some(Time(1_100)));
     assert!(turns.take(Time(1_100), 10));
+}
+
+#[test]
+fn turns_are_given_out_by_one_server_and_the_next_one_begins_with_a_wait() {
+    let mut turns = ResumePacer::default();
+    turns.restart(true);
+    for now in [0, 50, 1_000, 60_000].map(Time) {
+        assert_eq!((turns.ready(now, 10), turns.next(now, 10)), (0, None), "at {now}");
+        assert!(!turns.take(now, 10), "at {now}");
+    }
+    turns.restart(false);
+    assert_eq!(turns.next(Time(60_000), 10), Some(Time(60_100)));
+    assert!(!turns.take(Time(60_099), 10));
+    assert!(turns.take(Time(60_100), 10));
 }

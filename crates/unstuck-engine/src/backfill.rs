@@ -30,8 +30,12 @@ pub(crate) fn backfill_open_errors(store: &mut impl Store, flows: &mut Flows) ->
             store.rollback(batch);
         }
         let stage = store.stage(batch, looked?)?;
-        let settled = store.settle(true).into_iter().find(|settled| settled.stage == stage);
-        settled.map_or(Ok(()), |settled| settled.result)?;
+        let settled = loop {
+            if let Some(settled) = store.settle(true).into_iter().find(|settled| settled.stage == stage) {
+                break settled;
+            }
+        };
+        settled.result?;
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use unstuck_core::bulk::{BulkOutcome, BulkRef};
+use unstuck_core::clock::decision_time;
 use unstuck_core::command::{Command, Notice};
 use unstuck_core::decide::{
     Answer, Context, Decision, Effect, LeaseMove, Touched, Withheld, check_forget, decide_boxed,
@@ -158,6 +159,11 @@ impl Batch {
         !self.busy.is_empty()
     }
 
+    /// The runs that somebody else has, once nothing more is decided.
+    pub(crate) fn take_busy_runs(&mut self) -> FxHashSet<RunId> {
+        std::mem::take(&mut self.busy)
+    }
+
     /// The run that has this key, in the store or in this batch.
     pub(crate) fn run_of_key(&self, flow: &Arc<str>, key: &Arc<str>) -> Option<RunId> {
         self.keys.get(&(flow.clone(), key.clone())).copied()
@@ -243,7 +249,7 @@ impl Batch {
         let place = place_of(&command);
         let command = working.with_heartbeats(command, tools.clock);
         let mut context = Context {
-            now: tools.now,
+            now: working.run.as_deref().map_or(tools.now, |run| decision_time(run, tools.now, tools.clock)),
             run: id,
             flow,
             payloads: &self.payloads,

@@ -138,7 +138,7 @@ impl<S: Store> Engine<S> {
     pub(crate) fn put_bulk(&mut self, put: BulkPart, now: Time) {
         // Whoever has hung up does not want to know.
         match put {
-            BulkPart::Id(reply) => drop(reply.send((self.new_bulk_id(now), self.last))),
+            BulkPart::Id(reply) => drop(reply.send((self.new_bulk_id(now), self.store_time()))),
             BulkPart::Targets(bulk, targets, reply) => drop(reply.send(self.put_targets(bulk, targets))),
             BulkPart::Begin(bulk, reply) => drop(reply.send(self.begin_bulk(*bulk))),
         }
@@ -146,8 +146,8 @@ impl<S: Store> Engine<S> {
 
     /// An id for a bulk action.
     pub fn new_bulk_id(&mut self, now: Time) -> BulkId {
-        self.last = self.last.max(now);
-        BulkId(self.ids.next(self.last))
+        self.take_time(now);
+        BulkId(self.ids.next(self.store_time()))
     }
 
     /// Keeps targets of a bulk action that is to begin, following those before.
@@ -175,7 +175,7 @@ impl<S: Store> Engine<S> {
         bulk: BulkId,
         command: BulkCommand,
     ) -> Result<Answer, Undecided> {
-        let now = self.last;
+        let now = self.store_time();
         let refused =
             || EngineError::BadBulk(format!("{bulk} has ended or does not exist, so it cannot be changed"));
         let known = batch.bulks.get(&bulk).map(|change| &change.bulk).or(self.bulks.open.get(&bulk));
@@ -199,7 +199,7 @@ impl<S: Store> Engine<S> {
         if limit == 0 {
             return Ok(());
         }
-        let mut ready = self.bulks.ready(self.last);
+        let mut ready = self.bulks.ready(self.store_time());
         ready.extend(batch.bulks.keys());
         ready.sort_unstable();
         ready.dedup();
@@ -223,7 +223,7 @@ impl<S: Store> Engine<S> {
         id: BulkId,
         share: usize,
     ) -> Result<(), StoreError> {
-        let now = self.last;
+        let now = self.store_time();
         let Some(bulk) = batch.bulks.get(&id).map(|change| &change.bulk).or(self.bulks.open.get(&id)) else {
             return Ok(());
         };
@@ -338,12 +338,12 @@ impl<S: Store> Engine<S> {
         self.bulks.families.clear();
         self.bulks.targets.clear();
         let mut runs = Vec::new();
-        let ready = self.bulks.ready(self.last);
+        let ready = self.bulks.ready(self.store_time());
         let share = (limit / ready.len().max(1)).max(1);
         for id in ready.into_iter().take(limit) {
             let Some(bulk) = self.bulks.open.get(&id) else { continue };
             let forgets = matches!(bulk.action, BulkAction::Forget);
-            let count = usize::try_from(bulk.allowance(self.last, share as u64)).unwrap_or(share);
+            let count = usize::try_from(bulk.allowance(self.store_time(), share as u64)).unwrap_or(share);
             let targets = self.store.next_targets(id, bulk.next, count)?;
             runs.extend(targets.iter().map(|target| target.run));
             for target in targets.iter().filter(|_| forgets) {

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use unstuck_core::clock::ClockCorrection;
+use unstuck_core::clock::{CLOCK_SLACK, ClockCorrection};
 use unstuck_core::home::Homes;
 use unstuck_core::id::Ids;
 use unstuck_core::model::attempt::{AttemptId, Worker};
@@ -29,7 +29,7 @@ use unstuck_core::time::Time;
 use unstuck_store::contract::{NewSession, NoticeId, PutFlowError, Store, StoreError, Versions};
 
 use self::busy::BusyRequests;
-use self::clock::{EngineClock, SLACK};
+use self::clock::EngineClock;
 use self::isolation::Isolation;
 use self::set_aside::SetAsideRuns;
 pub use self::set_aside::flow_unusable;
@@ -110,6 +110,8 @@ pub struct Engine<S> {
     outstanding: VecDeque<OutstandingBatch>,
     /// The time of the last batch, by the clock as it is now.
     pub(crate) last: Time,
+    /// How far the clock of the store is ahead of this one, in milliseconds, once that is known: decisions go by the store's.
+    ahead: Option<i64>,
     /// What the clock said at the last step: it may be a little behind the last batch, and only it goes on all the time.
     now: Time,
     /// How the clock was set.
@@ -162,9 +164,12 @@ impl<S: Store> Engine<S> {
         let policies = policies::load_policies(&mut store)?;
         let bulks = Bulks::load(&mut store)?;
         let random = Random::new(settings.seed);
-        let last = clock.last.unwrap_or(Time(i64::MIN));
+        // Where servers share a store, the last batch may have been another's, by another clock.
+        let is_own = session.lease.is_none() && session.store_time.is_none();
+        let last = clock.last.filter(|_| is_own).unwrap_or(Time(i64::MIN));
         let homes = Homes::of(settings.home.clone());
         let max_batch = settings.max_batch;
+        let ahead = if session.store_time.is_some() { None } else { Some(0) };
         tracing::info!(incarnation = session.incarnation, "engine started");
         Ok(Engine {
             store,
@@ -186,6 +191,7 @@ impl<S: Store> Engine<S> {
             under_way: Vec::new(),
             outstanding: VecDeque::new(),
             last,
+            ahead,
             now: last,
             clock,
             isolation: None,
@@ -294,7 +300,7 @@ impl<S: Store> Engine<S> {
     pub fn record_alive(&mut self, now: Time) {
         let takes_answers = self.retry_at.is_none() && self.stopped.is_none() && !self.session.is_down();
         if self.outstanding.is_empty() && takes_answers {
-            self.store.record_alive(now.max(self.last));
+            self.store.record_alive(self.to_store_time(now.max(self.last)));
         }
     }
 
@@ -306,7 +312,10 @@ impl<S: Store> Engine<S> {
     /// Nobody has taken answers since then, though somebody should have: the process was stopped, or had to wait for its
     /// disk.
     pub fn record_stop(&mut self, from: Time) {
-        self.session.begin_downtime(from);
+        // Before that is known, the session has only begun: since when nobody took answers, it has found in the store.
+        if self.ahead.is_some() {
+            self.session.begin_downtime(self.to_store_time(from));
+        }
     }
 
     /// Puts a request in line.
@@ -368,10 +377,10 @@ impl<S: Store> Engine<S> {
     /// Decides what is there at `now`, and gives what has become durable. A clock that is a little behind the last batch
     /// is waited for; one that is further behind has been set.
     pub fn step(&mut self, now: Time) -> Vec<Output> {
-        if now + SLACK < self.last {
+        if now + CLOCK_SLACK < self.last {
             self.record_correction(ClockCorrection { from: self.last, to: now });
         }
-        self.last = self.last.max(now);
+        self.take_time(now);
         self.now = now;
         self.retry_aside();
         self.busy.take_due(now, &mut self.inbox);
@@ -392,7 +401,8 @@ impl<S: Store> Engine<S> {
         outputs
     }
 
-    /// Waits until a batch is durable, and gives what comes of it.
+    /// Waits until a batch is durable, but no longer than [`MAX_WAIT`](unstuck_store::contract::MAX_WAIT), and gives what
+    /// comes of it.
     pub fn wait(&mut self) -> Vec<Output> {
         self.settle(true)
     }
@@ -408,26 +418,26 @@ impl<S: Store> Engine<S> {
         if let Some(at) = self.retry_at {
             return if self.outstanding.is_empty() { NextStep::At(at) } else { NextStep::Settling };
         }
-        if !self.inbox.is_empty() || self.more || self.isolation.is_some() || self.clock.has_work() {
+        let is_idle = self.under_way.is_empty();
+        let has_work = self.more || self.isolation.is_some() || self.clock.has_work();
+        if is_idle && (has_work || !self.inbox.is_empty()) || self.can_ask_for_more() {
             return NextStep::Now;
         }
-        let own = [
-            self.bulks.due(),
-            self.aside.next_retry(),
-            self.next_paced_resume(),
-            self.session.next_renewal(),
-        ];
-        let own = own.into_iter().flatten().min();
+        let of_store = [self.bulks.due(), self.next_paced_resume()];
+        let ahead = self.ahead.unwrap_or(0);
+        let here = |time: Time| time.shifted(ahead.saturating_neg());
+        let own = [self.aside.next_retry(), self.session.next_renewal()];
+        let own = own.into_iter().chain(of_store.map(|time| time.map(here))).flatten().min();
         let busy = self.busy.retry_at();
         let own = own.into_iter().chain(busy).min();
-        match self.store.next_due() {
+        match self.store.next_due().map(|due| due.map(here)) {
             // What is due is busy, or something else is that was to be done now.
             Ok(Some(due)) if due <= self.last && busy.is_some_and(|busy| busy > self.now) => {
                 own.map_or(NextStep::Idle, NextStep::At)
             }
             _ if own.is_some_and(|due| due <= self.last) => NextStep::Now,
-            Ok(Some(due)) if due <= self.last => NextStep::Now,
-            _ if !self.outstanding.is_empty() => NextStep::Settling,
+            Ok(Some(due)) if due <= self.last && self.under_way.is_empty() => NextStep::Now,
+            _ if !self.outstanding.is_empty() || !self.under_way.is_empty() => NextStep::Settling,
             Ok(Some(due)) => NextStep::At(own.into_iter().fold(due, Time::min)),
             Ok(None) => own.map_or(NextStep::Idle, NextStep::At),
             Err(_) => NextStep::Idle,
@@ -437,7 +447,7 @@ impl<S: Store> Engine<S> {
     /// What has waited while policies were paused comes back, as many as have a turn now.
     fn release_paced_resumes(&mut self) {
         let Some(rate) = self.policies.switch().rate().filter(|_| self.has_waiting) else { return };
-        let ready = self.turns.ready(self.last, rate) as usize;
+        let ready = self.turns.ready(self.store_time(), rate) as usize;
         if ready > 0 {
             self.has_waiting = self.store.release_withheld(ready) == ready;
         }
@@ -446,10 +456,11 @@ impl<S: Store> Engine<S> {
     /// When the next resume that has waited has its turn.
     fn next_paced_resume(&mut self) -> Option<Time> {
         let rate = self.policies.switch().rate().filter(|_| self.has_waiting)?;
-        Some(self.turns.next(self.last, rate))
+        self.turns.next(self.store_time(), rate)
     }
 
     pub(crate) fn batch_context(&mut self) -> BatchContext<'_> {
+        let now = self.store_time();
         BatchContext {
             store: &mut self.store,
             flows: &mut self.flows,
@@ -463,7 +474,31 @@ impl<S: Store> Engine<S> {
             aside: &self.aside.runs,
             max_nesting: self.settings.max_nesting,
             homes: &self.homes,
-            now: self.last,
+            now,
         }
+    }
+
+    /// It is `now` by the clock of this server.
+    pub(crate) fn take_time(&mut self, now: Time) {
+        if let (None, Some(store_time)) = (self.ahead, self.session.store_time) {
+            // Until something is loaded: it cannot be long since the session began.
+            self.ahead = Some(store_time.0.saturating_sub(now.0));
+        }
+        self.last = self.last.max(now);
+    }
+
+    /// What time it is by the clock of the store, which all who share it go by.
+    pub(crate) fn store_time(&self) -> Time {
+        self.to_store_time(self.last)
+    }
+
+    /// What the clock of the store says when that of this server says this.
+    pub fn to_store_time(&self, here: Time) -> Time {
+        here.shifted(self.ahead.unwrap_or(0))
+    }
+
+    /// What the clock of this server says when that of the store says this.
+    pub fn to_own_time(&self, of_store: Time) -> Time {
+        of_store.shifted(self.ahead.unwrap_or(0).saturating_neg())
     }
 }

@@ -23,7 +23,7 @@ impl<S: Store> Engine<S> {
     /// Carries out an order, between two batches: it is durable before anything is decided by it.
     #[expect(clippy::needless_pass_by_value, reason = "it is given once, and may be decided several times")]
     pub fn change_policies(&mut self, order: PolicyCommand, now: Time) -> Result<PolicyOutcome, EngineError> {
-        self.last = self.last.max(now);
+        self.take_time(now);
         if let Some(error) = &self.stopped {
             return Err(error.clone().into());
         }
@@ -42,7 +42,7 @@ impl<S: Store> Engine<S> {
     }
 
     fn try_change_policies(&mut self, order: PolicyCommand) -> Result<PolicyOutcome, EngineError> {
-        let (at, ids) = (self.last, &mut self.ids);
+        let (at, ids) = (self.store_time(), &mut self.ids);
         let fresh_id = || PolicyId(ids.next(at)).to_string().into();
         let clock = self.clock.record.shift;
         let (PolicySet { policies, switch }, outcome) =

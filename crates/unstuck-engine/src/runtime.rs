@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use unstuck_core::command::Command;
 use unstuck_core::decide::Answer;
@@ -53,6 +54,9 @@ enum Message {
 /// So many times in a row a store may refuse to take what executors said last, before stopping gives up: about five
 /// seconds for one that is full.
 const MAX_STOP_TRIES: u32 = 25;
+
+/// So long nothing is asked of a store that does not know what became of a batch, unless something comes.
+const SETTLE_RETRY: Duration = Duration::from_millis(3);
 
 /// A running engine.
 pub struct Runtime {
@@ -368,9 +372,14 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
             let message = match self.next_rest() {
                 Rest::Again => continue,
                 Rest::Settle => {
+                    let before = self.engine.outstanding();
                     let outputs = self.engine.wait();
                     self.perform_outputs(outputs);
-                    continue;
+                    if self.engine.outstanding() < before {
+                        continue;
+                    }
+                    // The store does not know yet: somebody may ask something else meanwhile.
+                    self.receiver.recv_timeout(SETTLE_RETRY)
                 }
                 Rest::Sleep(Some(patience)) => self.receiver.recv_timeout(patience.duration()),
                 Rest::Sleep(None) => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -412,7 +421,10 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
                 let _ = reply.send(self.engine.change_policies(order, self.keeper.now()));
             }
             Message::Policies(reply) => {
-                let _ = reply.send((self.engine.policies().clone(), self.engine.last.max(self.keeper.now())));
+                let _ = reply.send((
+                    self.engine.policies().clone(),
+                    self.engine.to_store_time(self.engine.last.max(self.keeper.now())),
+                ));
             }
             Message::Stop => return false,
         }

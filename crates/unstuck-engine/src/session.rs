@@ -26,14 +26,16 @@ pub(crate) struct EngineSession {
     pub(crate) node: u16,
     /// How long it lasts without being renewed, if others have sessions too.
     pub(crate) lease: Option<Millis>,
-    /// When it was last renewed, and when that was last tried.
+    /// What the clock of the store said when it began, if the store has one.
+    pub(crate) store_time: Option<Time>,
+    /// When it was last renewed, and when that was last tried, by the clock of this server.
     renewed: Option<Time>,
     tried: Option<Time>,
     /// Makes the tokens of this store.
     pub(crate) signer: Signer,
     /// What the sessions before it left, on this host or elsewhere.
     left: Vec<EndedSession>,
-    /// When no server could take answers lately.
+    /// When no server could take answers lately, by the clock of the store.
     pub(crate) downtimes: Vec<Downtime>,
     /// When answers were last taken, if they are not taken now, or have only just been again.
     pub(crate) down_since: Option<Time>,
@@ -47,13 +49,14 @@ impl EngineSession {
         down_since: Option<Time>,
     ) -> Result<EngineSession, StoreError> {
         let downtimes = store.downtimes()?;
-        let Session { epoch, token_key, incarnation, node, lease } = store.open_session(new)?;
+        let Session { epoch, token_key, incarnation, node, lease, now } = store.open_session(new)?;
         let left = store.ended_sessions()?;
         let signer = Signer::new(token_key, epoch);
         Ok(EngineSession {
             incarnation,
             node,
             lease,
+            store_time: now,
             renewed: None,
             tried: None,
             signer,
@@ -107,10 +110,15 @@ impl EngineSession {
         self.renewed = self.tried;
     }
 
-    /// The clock was set by so many milliseconds, forward or (negative) back.
+    /// The clock that all go by was set by so many milliseconds, forward or (negative) back.
     pub(crate) fn correct_clock(&mut self, by: i64) {
         shift_downtimes(&mut self.downtimes, by);
-        for time in [&mut self.down_since, &mut self.renewed, &mut self.tried] {
+        self.down_since = self.down_since.map(|since| since.shifted(by));
+    }
+
+    /// The clock of this server was.
+    pub(crate) fn correct_own_clock(&mut self, by: i64) {
+        for time in [&mut self.renewed, &mut self.tried] {
             *time = time.map(|time| time.shifted(by));
         }
     }

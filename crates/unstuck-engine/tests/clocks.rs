@@ -184,6 +184,23 @@ fn a_clock_that_jumps_declares_no_healthy_process_stuck() {
 }
 
 #[test]
+fn a_decision_goes_by_the_clock_also_when_that_has_nearly_come_to_the_recorded_time_again() {
+    for left in [0, 1, 1_500, 2_500, 9_000] {
+        let mut house = House::open(MemoryStore::deferred(), BEGIN);
+        let run = house.start("retried");
+        house.set_clock(-20_000);
+        house.pass(Millis(20_000 - left));
+        house.fail();
+        assert_eq!(
+            house.next(),
+            Millis::seconds(1),
+            "{left} ms before: the retry is as far away as it was asked for"
+        );
+        assert_eq!(house.run(run).updated_at, BEGIN, "{left} ms before: recorded time does not go back");
+    }
+}
+
+#[test]
 fn a_clock_that_goes_wrong_and_is_set_right_leaves_all_timers_where_they_were() {
     let mut house = House::open(MemoryStore::deferred(), BEGIN);
     let run = house.start("waits");

@@ -45,7 +45,14 @@ impl<S: Store> Machine<S> {
         loop {
             match self.engine.next_step() {
                 NextStep::Now => outputs.extend(self.engine.step(self.now)),
-                NextStep::Settling => outputs.extend(self.engine.wait()),
+                NextStep::Settling => {
+                    let before = self.engine.outstanding();
+                    outputs.extend(self.engine.wait());
+                    if self.engine.outstanding() == before {
+                        // Nobody knows yet what became of it.
+                        return outputs;
+                    }
+                }
                 NextStep::At(time) if time <= self.now => outputs.extend(self.engine.step(self.now)),
                 NextStep::At(_) | NextStep::Idle => return outputs,
             }

@@ -19,6 +19,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use unstuck_store::conformance::TestStore;
+use unstuck_store::memory::{MemoryStore, SharedStore};
 
 use contended::Contended;
 pub use plan::Plan;
@@ -74,9 +75,27 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Simulates a seed on a store that this makes.
+/// Simulates a seed on a store that this makes; with one server, where it cannot be shared.
 pub fn run<S: TestStore>(seed: u64, make_store: impl FnOnce() -> S) -> Report {
     run_plan(&Plan::of(seed), make_store, false)
+}
+
+/// Simulates a seed in memory, with as many servers as its plan has.
+pub fn run_in_memory(seed: u64) -> Report {
+    run_plan_in_memory(&Plan::of(seed), false)
+}
+
+/// Carries a plan out in memory, with as many servers as it has, and keeps the lines of the trace or only their digest.
+pub fn run_plan_in_memory(plan: &Plan, keeps_lines: bool) -> Report {
+    if plan.has_several_nodes() {
+        let shared = || {
+            let store = SharedStore::new(MemoryStore::deferred());
+            store.tell_time();
+            store
+        };
+        return run_plan(plan, shared, keeps_lines);
+    }
+    run_plan(plan, MemoryStore::deferred, keeps_lines)
 }
 
 /// Carries a plan out on a store that this makes, and keeps the lines of the trace or only their digest.

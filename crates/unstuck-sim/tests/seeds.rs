@@ -1,15 +1,20 @@
 //! The engine under faults: a fixed range of seeds, every promise watched, and a look whether all that may go wrong has.
 
 use unstuck_sim::simulate::plan::{Nonsense, OperatorAct};
-use unstuck_sim::simulate::run;
+use unstuck_sim::simulate::run_in_memory;
 use unstuck_sim::simulate::sweep::{explain, sweep};
-use unstuck_store::memory::MemoryStore;
 
 const SEEDS: u64 = 20_000;
 
 /// Every fault that must have fired.
-const FAULTS: [&str; 43] = [
+const FAULTS: [&str; 51] = [
+    "a run that another server has",
+    "a server dies for good",
+    "a server falls behind",
+    "a server was taken for dead, and lives",
+    "a server's processes are ended by another",
     "a sync takes seconds",
+    "a worker goes to another server",
     "answer late",
     "answer lost",
     "answer repeated",
@@ -26,7 +31,9 @@ const FAULTS: [&str; 43] = [
     "crash right after the start",
     "crash with stages on their way",
     "disk full for a while",
+    "handed to a worker that has gone to another server",
     "long pause",
+    "no server takes answers",
     "process gone",
     "reply lost",
     "run busy",
@@ -84,7 +91,7 @@ const ACTS: [&str; 22] = [
 fn every_promise_is_kept_whatever_goes_wrong() {
     if let Ok(seed) = std::env::var("UNSTUCK_SEED") {
         let seed = seed.parse().expect("UNSTUCK_SEED is a number");
-        assert!(run(seed, MemoryStore::deferred).broken.is_none(), "{}", explain(seed).unwrap_or_default());
+        assert!(run_in_memory(seed).broken.is_none(), "{}", explain(seed).unwrap_or_default());
         return;
     }
     let sum = sweep(0..SEEDS);
@@ -108,9 +115,8 @@ fn every_promise_is_kept_whatever_goes_wrong() {
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {
-    let digests = |from: u64| -> Vec<u64> {
-        (from..from + 40).map(|seed| run(seed, MemoryStore::deferred).digest).collect()
-    };
+    let digests =
+        |from: u64| -> Vec<u64> { (from..from + 40).map(|seed| run_in_memory(seed).digest).collect() };
     let first = digests(500);
     assert_eq!(first, digests(500));
     let mut different = first.clone();

@@ -6,6 +6,7 @@ use crate::error::broken;
 use crate::hot_runs::Residency;
 use crate::open;
 use crate::store::SqliteStore;
+use crate::writer::Patience;
 use crate::writer_loop::keep_log;
 
 impl SqliteStore {
@@ -46,7 +47,7 @@ impl SqliteStore {
     /// Waits until everything that was staged has settled: then the file shows what we see. What has failed is gone.
     pub(crate) fn settle_all(&mut self) -> Result<(), StoreError> {
         self.end_reading();
-        while let Some(settled) = self.writer.next_settled(true) {
+        while let Some(settled) = self.writer.next_settled(Patience::Endless) {
             self.take_settled(settled);
         }
         if self.writer.outstanding() > 0 {
@@ -61,7 +62,7 @@ impl SqliteStore {
     /// A stage has failed: whatever was staged on top of it is reported too, and memory shows what is durable.
     pub(crate) fn reload_after_failure(&mut self) {
         self.end_reading();
-        while let Some(settled) = self.writer.next_settled(true) {
+        while let Some(settled) = self.writer.next_settled(Patience::Endless) {
             self.take_settled(settled);
         }
         tracing::debug!("memory is read again from what is durable");

@@ -51,7 +51,7 @@ use crate::table::meta;
 use crate::table::policy;
 use crate::table::run;
 use crate::table::run_snapshot;
-use crate::writer::Writer;
+use crate::writer::{Patience, Writer};
 use crate::writer_claim::WriterClaim;
 
 /// The embedded store: one folder, owned by one process.
@@ -401,8 +401,10 @@ impl Store for SqliteStore {
 
     fn settle(&mut self, wait: bool) -> Vec<Settled> {
         self.end_reading();
-        while let Some(settled) = self.writer.next_settled(wait && self.settled.is_empty()) {
+        let mut patience = if wait && self.settled.is_empty() { Patience::AWhile } else { Patience::None };
+        while let Some(settled) = self.writer.next_settled(patience) {
             self.take_settled(settled);
+            patience = Patience::None;
         }
         if self.must_start_over {
             self.reload_after_failure();

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use rusqlite::{Connection, Transaction};
 use unstuck_core::event::Fact;
 use unstuck_core::id::RunId;
-use unstuck_store::contract::{Settled, StoreError};
+use unstuck_store::contract::{MAX_WAIT, Settled, StoreError};
 
 use crate::error::{broken, store_error};
 use crate::log_entry::to_text;
@@ -23,6 +23,16 @@ use crate::table::error::{self, OpenChanges};
 use crate::table::run_count::CountChanges;
 use crate::writer_claim::WriterClaim;
 use crate::writer_loop::WriterLoop;
+
+/// How long to wait for the next stage that settles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    None,
+    /// No longer than anybody waits at once.
+    AWhile,
+    /// As long as it takes.
+    Endless,
+}
 
 /// What the thread is told.
 pub(crate) enum Message {
@@ -115,15 +125,18 @@ impl Writer {
     }
 
     /// The next report; with `wait`, once there is one.
-    pub(crate) fn next_settled(&mut self, wait: bool) -> Option<Settled> {
+    pub(crate) fn next_settled(&mut self, patience: Patience) -> Option<Settled> {
         if self.outstanding == 0 {
             return None;
         }
         let settled = match &mut self.work {
-            WriterTask::Elsewhere { settled, .. } if wait => settled.recv().ok(),
-            WriterTask::Elsewhere { settled, .. } => settled.try_recv().ok(),
+            WriterTask::Elsewhere { settled, .. } => match patience {
+                Patience::None => settled.try_recv().ok(),
+                Patience::AWhile => settled.recv_timeout(MAX_WAIT).ok(),
+                Patience::Endless => settled.recv().ok(),
+            },
             WriterTask::Here { pen, line, settled } => {
-                if wait && settled.is_empty() {
+                if patience != Patience::None && settled.is_empty() {
                     let group = line.drain(..line.len().min(pen.max_group)).collect();
                     pen.write(group, |report| settled.push_back(report));
                 }
@@ -162,7 +175,7 @@ impl Drop for Writer {
                     let _ = thread.join();
                 }
             }
-            WriterTask::Here { .. } => while self.next_settled(true).is_some() {},
+            WriterTask::Here { .. } => while self.next_settled(Patience::Endless).is_some() {},
         }
     }
 }

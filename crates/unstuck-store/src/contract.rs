@@ -19,6 +19,7 @@ mod tail;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
@@ -45,6 +46,9 @@ pub use filter::{Filtered, RunFilter};
 pub use load::{BatchId, Candidate, Due, Loaded, LoadedPayload, Locked, More, Wants};
 pub use reader::{Reader, RunCounts};
 pub use tail::{Cursor, OnChange, TailError, TailPage, Watchers};
+
+/// No call waits longer than this for what is outstanding: whoever calls has something else to do.
+pub const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
 pub trait Store {
@@ -124,8 +128,10 @@ pub trait Store {
     /// is [`StoreError::Broken`] from then on. One that has ended stays so.
     fn rollback(&mut self, batch: BatchId);
 
-    /// The stages that have become durable, or failed, since the last call, in order. With `wait`, it blocks
-    /// until there is at least one, if any is outstanding.
+    /// The stages that have become durable, or failed, since the last call, each by its id. Where it is not known what became
+    /// of one, it stays outstanding until the store has looked that up: it is neither durable nor failed, and its runs are
+    /// [busy](Locked::Busy) for whoever staged it, so that nothing of it is repeated. With `wait`, it may
+    /// block until there is at least one, if any is outstanding, but for no longer than [`MAX_WAIT`].
     fn settle(&mut self, wait: bool) -> Vec<Settled>;
 
     /// A new session of a server on this store begins, durable on return. What this handle had of an earlier session is
@@ -150,7 +156,8 @@ pub trait Store {
     /// How often and by how much the clock was set.
     fn clock(&mut self) -> Result<ClockRecord, StoreError>;
 
-    /// This server takes answers at this time, though there is nothing to stage. This need not outlive a power cut.
+    /// This server takes answers at this time, though there is nothing to stage. This need not outlive a power cut. A store
+    /// that has a clock goes by that.
     fn record_alive(&mut self, now: Time);
 
     /// The versions of what all servers share: whoever knows others has something to read again.
@@ -367,6 +374,8 @@ pub struct Session {
     pub node: u16,
     /// How long it lasts without being renewed; `None` where it lasts as long as the store is open.
     pub lease: Option<Millis>,
+    /// What the clock of the store says, if it has one: then all who share it go by that, whatever their own say.
+    pub now: Option<Time>,
 }
 
 /// Versions of what all servers share. Each grows with every change.

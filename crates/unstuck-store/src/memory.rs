@@ -42,6 +42,7 @@ use crate::memory::sessions::Sessions;
 use crate::memory::state::MemoryState;
 use crate::timers::WithheldTimers;
 
+pub use deferred::DurableStage;
 pub use shared::SharedStore;
 
 /// A store in memory.
@@ -59,17 +60,26 @@ pub struct MemoryStore {
     /// Those that are under way.
     batches: Batches,
     last_batch: u64,
-    /// How many may be under way at once.
+    /// How many may be under way at once, and whether what they ask for is given only when somebody says so.
     lanes: usize,
+    holds_loads: bool,
     settled: Vec<Settled>,
     last_stage: u64,
     last_notice: u64,
+    /// The answer to the next stage is lost, which really is committed or not.
+    lost_answer: Option<bool>,
+    /// What became of stages whose answers are lost, and whose they are, until that is looked up.
+    unknown: Vec<(usize, Settled)>,
+    /// The runs of each stage of which nobody knows what became.
+    unknown_runs: BTreeMap<StageId, Vec<RunId>>,
     refuse_next: Option<StoreError>,
     refuse_after: Option<(usize, StoreError)>,
     /// Every stage that changes this run is refused.
     refuse_run: Option<(RunId, StoreError)>,
     refuse_renewals: Option<StoreError>,
     sessions: Sessions,
+    /// Whether batches go by the clock of the store.
+    tells_time: bool,
     /// The session of whoever's turn it is.
     session: Option<u64>,
     alive: Option<Time>,
@@ -121,6 +131,16 @@ impl MemoryStore {
         MemoryStore::with(MemoryState::new(true), Some(durable), Some(Deferred::default()))
     }
 
+    /// So many batches may be under way at once.
+    pub fn set_lanes(&mut self, lanes: usize) {
+        self.lanes = lanes;
+    }
+
+    /// What batches ask for is given only after [`MemoryStore::give_loads`], as by a database on a network; or at once.
+    pub fn hold_loads(&mut self, holds: bool) {
+        self.holds_loads = holds;
+    }
+
     /// The next stage is refused with this error.
     pub fn refuse_stage(&mut self, error: StoreError) {
         self.refuse_next = Some(error);
@@ -168,6 +188,10 @@ impl MemoryStore {
             batches: Batches::default(),
             last_batch: 0,
             lanes: 1,
+            holds_loads: false,
+            lost_answer: None,
+            unknown: Vec::new(),
+            unknown_runs: BTreeMap::new(),
             settled: Vec::new(),
             last_stage: 0,
             last_notice: 0,
@@ -176,6 +200,7 @@ impl MemoryStore {
             refuse_run: None,
             refuse_renewals: None,
             sessions: Sessions::default(),
+            tells_time: false,
             session: None,
             alive: None,
             broken: None,
@@ -189,7 +214,11 @@ impl MemoryStore {
 
     /// Everybody else is told that something has changed.
     fn wake_others(&self) {
-        self.wakers.iter().filter(|(side, _)| **side != self.current).for_each(|(_, Waker(wake))| wake());
+        self.wake_all_but(self.current);
+    }
+
+    fn wake_all_but(&self, side: usize) {
+        self.wakers.iter().filter(|(other, _)| **other != side).for_each(|(_, Waker(wake))| wake());
     }
 
     fn check_no_batch(&self, what: &str) -> Result<(), StoreError> {
@@ -345,7 +374,7 @@ impl Store for MemoryStore {
         let session = self.sessions.open(new, self.session)?;
         self.session = Some(session.incarnation);
         self.drop_drafts();
-        Ok(session)
+        Ok(Session { now: self.tells_time.then_some(self.sessions.now), ..session })
     }
 
     fn renew_session(&mut self) -> Result<(), StoreError> {
@@ -380,6 +409,7 @@ impl Store for MemoryStore {
     }
 
     fn record_alive(&mut self, now: Time) {
+        let now = if self.tells_time { self.sessions.now } else { now };
         self.alive = self.alive.max(Some(now));
     }
 

@@ -276,8 +276,8 @@ impl<'d, 'c> Draft<'d, 'c> {
         {
             let (seq, now) = (run.seq + 1, self.context.now);
             let at = now.max(run.updated_at);
-            evolve::finish_event(run, seq, at);
             let clock = (at != now).then_some(now);
+            evolve::finish_event(run, seq, at, clock);
             // An event that only corrects the clock is the engine's, whoever sent the command.
             let is_clock = |fact: &Fact| matches!(fact, Fact::ClockCorrected { .. });
             let by = if self.facts.iter().all(is_clock) { Actor::Engine } else { by };

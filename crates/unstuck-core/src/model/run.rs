@@ -51,8 +51,11 @@ pub struct Run {
     pub priority: i32,
     /// When it was started.
     pub created_at: Time,
-    /// When its last event was.
+    /// When its last event was. It never goes back.
     pub updated_at: Time,
+    /// What the clock said then, where that is behind: it was set back, and has not come so far again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub behind: Option<Time>,
     /// When it is given up on.
     pub deadline: Option<Time>,
     /// Whether that follows from a length of time: then it is moved when the clock is set.

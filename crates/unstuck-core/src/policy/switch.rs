@@ -112,15 +112,27 @@ impl PolicySwitch {
     }
 }
 
-/// Gives out turns at a limited rate; unused turns do not add up. Each engine has its own and keeps it in memory, so
-/// that the first turn comes only after an interval: another engine may just have given out the last one.
+/// Gives out turns at a limited rate; unused turns do not add up. Where servers share a store, one of them gives out all
+/// turns. It keeps them in memory, so that the first turn comes only after an interval: another engine may just have given
+/// out the last one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResumePacer {
     /// When the last ones were handed out, and how many.
     last: Option<(Time, u32)>,
+    is_elsewhere: bool,
 }
 
 impl ResumePacer {
+    /// Begins again: the next turn comes after an interval. `is_elsewhere` is whether another server gives out turns.
+    pub fn restart(&mut self, is_elsewhere: bool) {
+        *self = ResumePacer { last: None, is_elsewhere };
+    }
+
+    /// Returns whether another server gives out turns.
+    pub fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
+    }
+
     /// Takes a turn if there is one, and returns whether there was.
     pub fn take(&mut self, now: Time, rate: u32) -> bool {
         let has_turn = self.ready(now, rate) > 0;
@@ -135,6 +147,9 @@ impl ResumePacer {
 
     /// Returns how many turns there are now.
     pub fn ready(&mut self, now: Time, rate: u32) -> u32 {
+        if self.is_elsewhere {
+            return 0;
+        }
         let (at, taken) = self.last.get_or_insert((now, u32::MAX));
         // After the clock was set back, turns must not wait until it reaches the old time again.
         if *at > now {
@@ -147,12 +162,12 @@ impl ResumePacer {
         }
     }
 
-    /// Returns the time of the next turn, at the earliest `now`.
-    pub fn next(&mut self, now: Time, rate: u32) -> Time {
+    /// Returns the time of the next turn, at the earliest `now`, if turns are given out here.
+    pub fn next(&mut self, now: Time, rate: u32) -> Option<Time> {
         if self.ready(now, rate) > 0 {
-            return now;
+            return Some(now);
         }
-        self.last.map_or(now, |(at, _)| at + interval_of_turns(rate))
+        self.last.map(|(at, _)| at + interval_of_turns(rate))
     }
 }
 

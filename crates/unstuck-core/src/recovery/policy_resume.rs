@@ -51,6 +51,10 @@ pub(crate) fn must_withhold_resume(draft: &mut Draft<'_, '_>, resume: &AutoResum
         DueVerdict::Resumes => false,
         DueVerdict::Waits => true,
         DueVerdict::TakesTurn(rate) => {
+            // Only its home resumes a run that has one, and that need not be where turns are given out.
+            if draft.run().home.is_some() && draft.context.turns.is_elsewhere() {
+                return false;
+            }
             let now = draft.now();
             is_policy_enabled(draft, resume) && !draft.context.turns.take(now, rate)
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::id::RunId;
 use unstuck_core::time::{Millis, Time};
 
@@ -10,6 +10,10 @@ use crate::request::Request;
 
 /// After so long a run that somebody else had is tried again: about as long as a batch takes.
 const BUSY_RETRY: Millis = Millis(3);
+/// So often. Whoever has it after that is slow or dead, and is asked less and less often.
+const QUICK_TRIES: u32 = 5;
+/// And at least this often.
+const MAX_BUSY_RETRY: Millis = Millis(100);
 
 /// Requests that wait for runs that somebody else has.
 #[derive(Debug, Default)]
@@ -18,15 +22,31 @@ pub(super) struct BusyRequests {
     runs: FxHashSet<RunId>,
     /// When they are tried again, and whatever else was busy.
     retry_at: Option<Time>,
+    /// How often each run was found busy in a row, and how often it had been before it was tried last.
+    tries: FxHashMap<RunId, u32>,
+    earlier: FxHashMap<RunId, u32>,
 }
 
 impl BusyRequests {
-    /// These could not be decided at `now`, in this order, because somebody else had their runs.
-    pub(super) fn wait(&mut self, requests: Vec<Request>, now: Time) {
+    /// These could not be decided at `now`, in this order, because somebody else had these runs.
+    pub(super) fn wait(&mut self, requests: Vec<Request>, busy: &FxHashSet<RunId>, now: Time) {
+        let mut fewest = u32::MAX;
+        for run in busy.iter().copied().chain(requests.iter().filter_map(Request::run)) {
+            let tries = self.earlier.get(&run).map_or(1, |earlier| earlier.saturating_add(1));
+            self.tries.insert(run, tries);
+            fewest = fewest.min(tries);
+        }
+        self.forget_earlier_tries();
         self.runs.extend(requests.iter().filter_map(Request::run));
         self.requests.extend(requests);
         // What waits already is not put off by what finds something busy after it.
-        self.retry_at.get_or_insert(now + BUSY_RETRY);
+        let retry_at = now + wait_after(fewest);
+        self.retry_at = Some(self.retry_at.map_or(retry_at, |at| at.min(retry_at)));
+    }
+
+    /// What was tried again and is not busy any more begins anew, should it be busy later.
+    pub(super) fn forget_earlier_tries(&mut self) {
+        self.earlier.clear();
     }
 
     /// Keeps a request that must not overtake one that waits; gives it back if there is none.
@@ -40,9 +60,10 @@ impl BusyRequests {
 
     /// Puts them in line again, before everything else, if it is time. A clock that was set back is not waited for.
     pub(super) fn take_due(&mut self, now: Time, inbox: &mut VecDeque<Request>) {
-        if self.retry_at.is_some_and(|at| at <= now || now + BUSY_RETRY < at) {
+        if self.retry_at.is_some_and(|at| at <= now || now + MAX_BUSY_RETRY < at) {
             self.retry_at = None;
             self.runs.clear();
+            self.earlier = std::mem::take(&mut self.tries);
             while let Some(request) = self.requests.pop_back() {
                 inbox.push_front(request);
             }
@@ -67,6 +88,12 @@ impl BusyRequests {
     }
 }
 
+/// How long to wait for a run that was found busy so often in a row.
+fn wait_after(tries: u32) -> Millis {
+    let doublings = tries.saturating_sub(QUICK_TRIES).min(16);
+    Millis(BUSY_RETRY.0 << doublings).min(MAX_BUSY_RETRY)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,13 +108,13 @@ mod tests {
     #[test]
     fn what_waits_is_tried_in_time_and_in_order_however_often_something_else_is_busy() {
         let mut busy = BusyRequests::default();
-        busy.wait(vec![lost(1)], Time(100));
+        busy.wait(vec![lost(1)], &FxHashSet::default(), Time(100));
         assert!(busy.keep_in_order(lost(1)).is_none(), "it must not overtake the first");
         assert!(busy.keep_in_order(lost(2)).is_some(), "nothing of this run waits");
         let mut inbox = VecDeque::from([lost(3)]);
         for now in 101..103 {
             busy.take_due(Time(now), &mut inbox);
-            busy.wait(Vec::new(), Time(now));
+            busy.wait(Vec::new(), &FxHashSet::from_iter([RunId(7)]), Time(now));
         }
         assert_eq!(inbox.len(), 1, "it is not time yet");
         busy.take_due(Time(103), &mut inbox);
@@ -96,9 +123,37 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_stays_busy_is_tried_less_and_less_often_and_a_fresh_one_soon() {
+        let (mut busy, mut inbox) = (BusyRequests::default(), VecDeque::new());
+        let (old, fresh) = (FxHashSet::from_iter([RunId(1)]), FxHashSet::from_iter([RunId(2)]));
+        let mut now = Time(100);
+        let mut waits = Vec::new();
+        for _ in 0..12 {
+            busy.wait(Vec::new(), &old, now);
+            let at = busy.retry_at().expect("it waits");
+            waits.push(at.since(now).0);
+            now = at;
+            busy.take_due(now, &mut inbox);
+        }
+        assert_eq!(waits, [3, 3, 3, 3, 3, 6, 12, 24, 48, 96, 100, 100]);
+        busy.wait(Vec::new(), &old, now);
+        busy.wait(vec![lost(2)], &fresh, now);
+        assert_eq!(busy.retry_at(), Some(now + BUSY_RETRY), "nobody has waited for this one");
+        busy.take_due(now + BUSY_RETRY, &mut inbox);
+        busy.take_due(now + BUSY_RETRY, &mut inbox);
+        now = now + Millis(4);
+        busy.wait(Vec::new(), &old, now);
+        assert_eq!(busy.retry_at(), Some(now + MAX_BUSY_RETRY), "it was busy all the while");
+        busy.take_due(now + MAX_BUSY_RETRY, &mut inbox);
+        busy.forget_earlier_tries();
+        busy.wait(Vec::new(), &old, now);
+        assert_eq!(busy.retry_at(), Some(now + BUSY_RETRY), "it was free meanwhile");
+    }
+
+    #[test]
     fn a_clock_that_was_set_back_is_not_waited_for() {
         let mut busy = BusyRequests::default();
-        busy.wait(vec![lost(1)], Time(1_000_000));
+        busy.wait(vec![lost(1)], &FxHashSet::default(), Time(1_000_000));
         let mut inbox = VecDeque::new();
         busy.take_due(Time(5), &mut inbox);
         assert_eq!(inbox.len(), 1);

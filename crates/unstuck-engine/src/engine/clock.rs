@@ -5,17 +5,13 @@ use unstuck_core::clock::{ClockCorrection, ClockRecord};
 use unstuck_core::command::Command;
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
-use unstuck_core::policy::ResumePacer;
-use unstuck_core::time::{Millis, Time};
+use unstuck_core::time::Time;
 use unstuck_store::contract::{Store, StoreError};
 
 use super::Engine;
 use super::settling::OutstandingBatch;
 use crate::batch::{Batch, Deferred, Undecided};
 use crate::request::EngineError;
-
-/// A clock that is behind the last batch by no more than this is waited for.
-pub(super) const SLACK: Millis = Millis::seconds(2);
 
 /// A place in the order of all timers.
 type Cursor = (Time, RunId, Option<UnitRef>);
@@ -153,17 +149,26 @@ impl<S: Store> Engine<S> {
         let correction = ClockCorrection { from: correction.from.max(self.last), ..correction };
         let by = correction.shift();
         tracing::info!(by_ms = by, "the clock was set");
+        self.session.correct_own_clock(by);
+        self.aside.correct_clock(by);
+        (self.last, self.now) = (correction.to, correction.to);
+        self.retry_at = self.retry_at.map(|at| at.shifted(by));
+        for batch in &mut self.under_way {
+            batch.plan.wants.now = batch.plan.wants.now.shifted(by);
+        }
+        if self.session.store_time.is_some() {
+            // What is recorded goes by the clock of the store, and that was not set.
+            self.ahead = self.ahead.map(|ahead| ahead.saturating_sub(by));
+            return;
+        }
         self.clock.record.record_correction(correction);
         self.clock.is_unrecorded = true;
         if self.clock.record.needs_sweep {
             self.clock.restart_sweep();
         }
         self.session.correct_clock(by);
-        self.aside.correct_clock(by);
-        (self.last, self.now) = (correction.to, correction.to);
-        self.retry_at = self.retry_at.map(|at| at.shifted(by));
         // Nobody knows how long ago the last turn was by the clock as it is now: the next one comes after a wait.
-        self.turns = ResumePacer::default();
+        self.turns.restart(self.turns.is_elsewhere());
     }
 
     /// Finds a page of timers, due or not, and runs that have returned, for the next batch to look at.

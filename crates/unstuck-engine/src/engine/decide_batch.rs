@@ -6,6 +6,7 @@ use rustc_hash::FxHashSet;
 use unstuck_core::command::Command;
 use unstuck_core::decide::Withheld;
 use unstuck_core::id::RunId;
+use unstuck_core::time::Time;
 use unstuck_store::contract::{BatchId, Due, Loaded, NoticeId, Stage, Store, StoreError};
 
 use super::isolation::{BatchFailure, Suspect, WorkKind, panic_message};
@@ -95,8 +96,12 @@ impl<S: Store> Engine<S> {
         done: &mut OutstandingBatch,
     ) -> Result<Option<Stage>, StoreError> {
         self.refresh_shared(loaded.versions)?;
+        self.follow_clock_of_store(plan.wants.now, loaded.now);
+        if loaded.has_older_session != self.turns.is_elsewhere() {
+            self.turns.restart(loaded.has_older_session);
+        }
         let taken = loaded.last_seen.filter(|_| self.session.lease.is_some());
-        done.downtime = self.session.end_downtime(self.last, taken);
+        done.downtime = self.session.end_downtime(self.store_time(), taken);
         let mut batch = Batch::new(self.is_watched, self.ids.last(), &plan.wants, &mut loaded);
         self.decide_first_round(plan, loaded, &mut batch, done)?;
         if batch.lacks_something() {
@@ -110,6 +115,13 @@ impl<S: Store> Engine<S> {
             }
         }
         self.finish_batch(id, batch, done)
+    }
+
+    /// A store that has no clock of its own gives back the time that it was asked with, whatever was set since.
+    fn follow_clock_of_store(&mut self, asked: Time, now: Time) {
+        if self.session.store_time.is_some() {
+            self.ahead = Some(now.0.saturating_sub(asked.0));
+        }
     }
 
     fn decide_first_round(

@@ -51,7 +51,7 @@ impl<S: Store> Engine<S> {
             self.offers.reset_room(self.handed_out.values().map(|(worker, load)| (worker, *load)));
         }
         let interrupts = self.take_effects(id, &mut batch, done, effects)?;
-        done.met_busy = batch.has_busy_runs();
+        done.met_busy = batch.take_busy_runs();
         done.released.append(&mut batch.released);
         // A run that is set aside can end: the store offers its notices again.
         done.released.extend(batch.runs_told_to_end().filter(|run| self.is_set_aside(*run)));
@@ -62,7 +62,7 @@ impl<S: Store> Engine<S> {
         let clock = self.clock.unrecorded();
         done.clock.is_recorded = clock.is_some();
         if batch.has_changes() || downtime.is_some() || is_probe || clock.is_some() {
-            let stage = batch.into_stage(self.last, self.ids.last());
+            let stage = batch.into_stage(self.store_time(), self.ids.last());
             return Ok(Some(Stage { downtime, clock, interrupts, ..stage }));
         }
         self.store.abandon(id, batch.into_runs());

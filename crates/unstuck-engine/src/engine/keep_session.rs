@@ -1,7 +1,9 @@
 //! Where several servers share a store: the session is renewed, others that have ended lose their attempts, and executors of
 //! this one hear what others have decided.
 
-use unstuck_core::model::attempt::Worker;
+use rustc_hash::FxHashSet;
+use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::time::Time;
 use unstuck_store::contract::{Interrupt, Store, StoreError};
 
 use super::Engine;
@@ -57,13 +59,22 @@ impl<S: Store> Engine<S> {
             return;
         }
         tracing::error!("this server's session has ended");
-        let mut mine: Vec<_> = self.handed_out.iter().filter(|(_, (worker, _))| worker.local).collect();
+        // What was about to be handed out when the batch was durable is nobody's to end: that is not known any more.
+        let pending: FxHashSet<AttemptId> =
+            self.outstanding.iter().flat_map(|batch| &batch.handed_out).map(|(id, _, _)| *id).collect();
+        let mine = self.handed_out.iter().filter(|(id, (worker, _))| worker.local && !pending.contains(*id));
+        let mut mine: Vec<_> = mine.collect();
         mine.sort_unstable_by_key(|(attempt, _)| **attempt);
         for (attempt, (worker, _)) in mine {
             let why = "this server was taken for dead, and others took over its work".to_owned();
             outputs.push(Output::Interrupt { worker: worker.clone(), attempt: *attempt, why });
         }
         self.stopped = Some(StoreError::SessionEnded);
+    }
+
+    /// When the session is to be renewed next, if others have sessions on the same store: where nothing else is to come, this is.
+    pub fn next_renewal(&self) -> Option<Time> {
+        self.session.next_renewal()
     }
 
     /// The session ends in good order, after everything that executors had to say is durable.

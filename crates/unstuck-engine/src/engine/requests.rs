@@ -87,7 +87,7 @@ impl<S: Store> Engine<S> {
     fn decide_start(&mut self, batch: &mut Batch, start: StartRun) -> Result<Answer, Undecided> {
         let flow = self.flows.newest(&mut self.store, &start.flow).map_err(Undecided::Error)?;
         let known = start.key.as_ref().and_then(|key| batch.run_of_key(&flow.name, key));
-        let run = known.unwrap_or_else(|| RunId(self.ids.next(self.last)));
+        let run = known.unwrap_or_else(|| RunId(self.ids.next(self.store_time())));
         if known.is_none() {
             batch.expect_new(run);
         }

@@ -1,5 +1,6 @@
 //! Batches that are decided and not known to be durable: what comes of them when they are, and when they are lost.
 
+use rustc_hash::FxHashSet;
 use unstuck_core::bulk::Bulk;
 use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
@@ -42,8 +43,8 @@ pub(crate) struct OutstandingBatch {
     pub(super) clock: ClockWork,
     /// Bulk actions as it leaves them.
     pub(super) bulks: Vec<Bulk>,
-    /// Somebody else had a run: what could not be done with it is tried again, also when nothing else is to be done.
-    pub(super) met_busy: bool,
+    /// Runs that somebody else had: what could not be done with them is tried again, also when nothing else is to be done.
+    pub(super) met_busy: FxHashSet<RunId>,
     /// How much of each kind it has taken, and what it has decided if that is one thing.
     pub(crate) counts: WorkCounts,
     pub(crate) suspect: Option<Suspect>,
@@ -70,8 +71,10 @@ impl<S: Store> Engine<S> {
                 done.requests.push(request);
             }
         }
-        if done.met_busy || !busy.is_empty() {
-            self.busy.wait(busy, self.now);
+        if !done.met_busy.is_empty() || !busy.is_empty() {
+            self.busy.wait(busy, &done.met_busy, self.now);
+        } else {
+            self.busy.forget_earlier_tries();
         }
         self.put_back_in_line(later);
         self.batch_limit = self.batch_limit.saturating_mul(2).min(self.settings.max_batch);
@@ -95,35 +98,28 @@ impl<S: Store> Engine<S> {
         self.offers.reset_room(self.handed_out.values().map(|(worker, load)| (worker, *load)));
     }
 
-    /// Takes in what the store says of staged batches, in order.
+    /// Takes in what the store says of staged batches, each by its id: what became of one may be known long after what
+    /// became of those that were staged after it.
     pub(super) fn settle(&mut self, wait: bool) -> Vec<Output> {
         let (mut outputs, mut again) = (Vec::new(), Vec::new());
         for settled in self.store.settle(wait) {
             telemetry::settled(&settled, self.trouble.as_ref());
-            while let Some(front) = self.outstanding.front() {
-                let is_this = front.stage == Some(settled.stage);
-                if !is_this && front.stage.is_some() {
-                    break;
-                }
-                let Some(mut done) = self.outstanding.pop_front() else { break };
-                match &settled.result {
-                    Ok(()) => {
+            self.release_unstaged(&mut outputs);
+            let is_this = |batch: &OutstandingBatch| batch.stage == Some(settled.stage);
+            let Some(place) = self.outstanding.iter().position(is_this) else { continue };
+            match &settled.result {
+                Ok(()) => {
+                    if let Some(mut done) = self.outstanding.remove(place) {
                         telemetry::handed_out(&done);
                         outputs.append(&mut done.outputs);
                     }
-                    Err(error) => again.extend(self.undo(done, error, &mut outputs)),
                 }
-                if is_this {
-                    break;
-                }
-            }
-            if let Err(error) = &settled.result {
-                again.extend(self.undo_unstaged(error, &mut outputs));
+                Err(error) => again.extend(self.undo_from(place, error, &mut outputs)),
             }
             match settled.result {
                 Ok(()) => self.trouble = None,
                 Err(error) if error.is_transient() => {
-                    self.session.begin_downtime(self.last);
+                    self.session.begin_downtime(self.store_time());
                     self.retry_at = Some(self.now + STORE_RETRY);
                     self.trouble = Some(error);
                 }
@@ -132,23 +128,28 @@ impl<S: Store> Engine<S> {
             }
         }
         // Before all that came since, in the order in which it was heard first.
-        for request in again.into_iter().rev() {
-            self.inbox.push_front(request);
-        }
+        self.put_back_in_line(again);
+        self.release_unstaged(&mut outputs);
+        outputs
+    }
+
+    /// Batches that changed nothing are answered once all that they may have seen is durable.
+    fn release_unstaged(&mut self, outputs: &mut Vec<Output>) {
         while self.outstanding.front().is_some_and(|front| front.stage.is_none()) {
             if let Some(mut done) = self.outstanding.pop_front() {
                 outputs.append(&mut done.outputs);
             }
         }
-        outputs
     }
 
-    /// What stood on a batch that is gone, and changed nothing, was seen on what never was.
-    fn undo_unstaged(&mut self, error: &StoreError, outputs: &mut Vec<Output>) -> Vec<Request> {
+    /// The batch at this place is gone, and what stood on it and changed nothing was seen on what never was. Gives what is to
+    /// be heard again.
+    fn undo_from(&mut self, place: usize, error: &StoreError, outputs: &mut Vec<Output>) -> Vec<Request> {
         let mut again = Vec::new();
-        while self.outstanding.front().is_some_and(|front| front.stage.is_none()) {
-            if let Some(done) = self.outstanding.pop_front() {
-                again.extend(self.undo(done, error, outputs));
+        while let Some(done) = self.outstanding.remove(place) {
+            again.extend(self.undo(done, error, outputs));
+            if self.outstanding.get(place).is_none_or(|next| next.stage.is_some()) {
+                break;
             }
         }
         again
@@ -183,7 +184,7 @@ impl<S: Store> Engine<S> {
         match error {
             StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => {
                 self.refuse_commands(&error, outputs);
-                self.session.begin_downtime(self.last);
+                self.session.begin_downtime(self.store_time());
                 self.retry_at = Some(self.now + STORE_RETRY);
                 self.trouble = Some(error);
             }

@@ -36,8 +36,7 @@ pub(super) struct BatchPlan {
 impl<S: Store> Engine<S> {
     /// Begins a batch, if one may be under way and there is something for it to do.
     pub(super) fn ask_for_batch(&mut self, outputs: &mut Vec<Output>) {
-        let is_alone = self.isolation.is_some() && !self.under_way.is_empty();
-        if is_alone || self.under_way.len() >= self.store.lanes() {
+        if !self.has_free_lane() {
             return;
         }
         let mut plan = BatchPlan::default();
@@ -53,6 +52,24 @@ impl<S: Store> Engine<S> {
             Ok(id) => self.under_way.push(UnderWay { id, plan }),
             Err(failure) => self.ask_failed(plan, failure, outputs),
         }
+    }
+
+    /// Whether one more batch may be under way. What is done alone is alone.
+    fn has_free_lane(&mut self) -> bool {
+        match self.under_way.len() {
+            0 => true,
+            busy => self.isolation.is_none() && busy < self.store.lanes(),
+        }
+    }
+
+    /// Whether there is something for one more batch to do, beside those that are under way.
+    pub(super) fn can_ask_for_more(&mut self) -> bool {
+        if self.under_way.is_empty() || self.inbox.is_empty() || !self.has_free_lane() {
+            return false;
+        }
+        let taken = self.runs_under_way();
+        let looks_around = self.under_way.iter().all(|batch| !batch.plan.looks_around);
+        self.inbox.iter().any(|request| is_free(request, &taken, looks_around))
     }
 
     /// The store could not be asked, or could not answer.
@@ -78,7 +95,8 @@ impl<S: Store> Engine<S> {
         let alone = plan.alone;
         let limit = |work| if alone.is_none_or(|alone| alone == work) { max_batch } else { 0 };
         if plan.looks_around {
-            self.bulks.reload_if_lost(&mut self.store, self.clock.last_set(), self.last)?;
+            let now = self.store_time();
+            self.bulks.reload_if_lost(&mut self.store, self.clock.last_set(), now)?;
             self.release_paced_resumes();
             plan.wants.runs = self.find_targets(limit(WorkKind::Bulk), &mut plan.wants.about)?;
             if alone.is_none() {
@@ -113,15 +131,7 @@ impl<S: Store> Engine<S> {
             let mut taken = self.runs_under_way();
             let mut left = std::collections::VecDeque::with_capacity(self.inbox.len());
             while let Some(request) = self.inbox.pop_front() {
-                let is_free = match &request {
-                    Request::Start { .. } => true,
-                    Request::Bulk { .. } => plan.looks_around,
-                    Request::Forget { runs, .. } => runs.iter().all(|(run, _)| !taken.contains(run)),
-                    Request::Command { .. } | Request::Executor(_) | Request::Lost { .. } => {
-                        request.run().is_none_or(|run| !taken.contains(&run))
-                    }
-                };
-                if is_free && plan.requests.len() < limit {
+                if is_free(&request, &taken, plan.looks_around) && plan.requests.len() < limit {
                     plan.requests.push(request);
                     continue;
                 }
@@ -167,6 +177,18 @@ impl<S: Store> Engine<S> {
                     wants.runs.extend(request.run());
                 }
             }
+        }
+    }
+}
+
+/// Whether a request can be taken while these runs are in batches under way.
+fn is_free(request: &Request, taken: &FxHashSet<RunId>, looks_around: bool) -> bool {
+    match request {
+        Request::Start { .. } => true,
+        // Whoever looks around goes on with bulk actions.
+        Request::Bulk { .. } => looks_around,
+        Request::Forget { .. } | Request::Command { .. } | Request::Executor(_) | Request::Lost { .. } => {
+            runs_of(request).all(|run| !taken.contains(&run))
         }
     }
 }

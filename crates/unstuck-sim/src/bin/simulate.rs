@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use unstuck_sim::simulate::sweep::{self, SweepResult};
 use unstuck_sim::simulate::tally::Tally;
-use unstuck_sim::simulate::{Plan, run_plan};
-use unstuck_store::memory::MemoryStore;
+use unstuck_sim::simulate::{Plan, run_plan_in_memory};
 
 const USAGE: &str = "Usage: simulate [--seeds N] [--from S] | --seed N";
 
@@ -84,7 +83,7 @@ fn show(seed: u64) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let plan = Plan::of(seed);
-    let report = run_plan(&plan, MemoryStore::deferred, true);
+    let report = run_plan_in_memory(&plan, true);
     println!("{plan}");
     for line in &report.trace {
         println!("{line}");

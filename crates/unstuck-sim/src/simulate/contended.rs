@@ -6,9 +6,11 @@ use std::sync::Arc;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
+use unstuck_core::time::Time;
 use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::{BatchId, Locked, StoreError};
 use unstuck_store::delegate_store;
+use unstuck_store::memory::DurableStage;
 
 /// A store beside the runs that somebody else has.
 pub(crate) struct Contended<S> {
@@ -103,9 +105,33 @@ impl<S: TestStore> TestStore for Contended<S> {
         self.inner.refuse_stage(error)
     }
 
+    fn lose_next_answer(&mut self, happens: bool) -> bool {
+        self.inner.lose_next_answer(happens)
+    }
+
+    fn look_up_outcomes(&mut self) -> usize {
+        self.inner.look_up_outcomes()
+    }
+
     fn make_busy(&mut self, run: RunId, tries: u32) -> bool {
         self.busy.insert(run, tries.max(1));
         true
+    }
+
+    fn new_handle(&mut self) -> Option<Contended<S>> {
+        self.inner.new_handle().map(Contended::new)
+    }
+
+    fn replace_handle(self) -> Contended<S> {
+        Contended::new(self.inner.replace_handle())
+    }
+
+    fn set_time(&mut self, now: Time) {
+        self.inner.set_time(now);
+    }
+
+    fn take_durable(&mut self) -> Vec<DurableStage> {
+        self.inner.take_durable()
     }
 
     fn has_crashed(&self) -> bool {

@@ -3,6 +3,7 @@
 pub(crate) mod acts;
 pub(crate) mod draw;
 pub(crate) mod flows;
+pub(crate) mod nodes;
 pub(crate) mod policies;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use unstuck_core::time::Millis;
 
 pub use acts::{Crash, Fault, Nonsense, OperatorAct, PlannedAct, StartPlan, StoreFault};
 pub use flows::PlannedFlow;
+pub use nodes::{PlannedNode, Survivors};
 
 use crate::simulate::chance::Chance;
 
@@ -25,18 +27,34 @@ pub struct Plan {
     pub flows: Vec<PlannedFlow>,
     /// The policies that there are from the beginning.
     pub policies: Vec<PolicyDraft>,
+    /// The servers that share the store; one has it to itself.
+    pub nodes: Vec<PlannedNode>,
+    /// Which of them are there when faults have stopped.
+    pub survivors: Survivors,
     /// Who carries out attempts.
     pub workers: Vec<PlannedWorker>,
     /// What is done when, in order of time.
-    pub acts: Vec<(Millis, PlannedAct)>,
+    pub acts: Vec<TimedAct>,
+}
+
+/// Something that is done at a time, at a server.
+#[derive(Clone, Debug)]
+pub struct TimedAct {
+    /// So long after the beginning.
+    pub at: Millis,
+    /// The place of the server that is asked, or that it happens to.
+    pub node: usize,
+    pub act: PlannedAct,
 }
 
 /// Somebody who carries out attempts.
 #[derive(Clone, Debug)]
 pub struct PlannedWorker {
     pub name: Arc<str>,
-    /// Whether it lives in the engine's process.
+    /// Whether it lives in the engine's process: each server has one of this name then.
     pub local: bool,
+    /// The place of the server that one elsewhere is connected to at first.
+    pub node: usize,
     /// The queues that it takes from.
     pub queues: Vec<Arc<str>>,
     /// How much load it takes at once.
@@ -48,9 +66,17 @@ impl Plan {
     pub fn of(seed: u64) -> Plan {
         let flows = flows::draw(&mut Chance::of(seed, &[1]));
         let policies = policies::draw(&mut Chance::of(seed, &[2]), &flows);
-        let workers = draw::workers(&mut Chance::of(seed, &[3]));
+        let (nodes, survivors) = nodes::draw(&mut Chance::of(seed, &[16]));
+        let mut workers = draw::workers(&mut Chance::of(seed, &[3]));
+        nodes::connect(&mut Chance::of(seed, &[17]), &mut workers, nodes.len());
         let acts = draw::acts(seed, &flows);
-        Plan { seed, flows, policies, workers, acts }
+        let acts = nodes::spread(seed, acts, nodes.len());
+        Plan { seed, flows, policies, nodes, survivors, workers, acts }
+    }
+
+    /// Whether several servers share the store.
+    pub fn has_several_nodes(&self) -> bool {
+        self.nodes.len() > 1
     }
 
     /// Whether its flows load, and somebody takes from every queue: without that nothing follows from it.
@@ -71,13 +97,19 @@ impl fmt::Display for Plan {
         for policy in &self.policies {
             writeln!(f, "policy {}", policies::words(policy))?;
         }
+        if self.has_several_nodes() {
+            for (place, node) in self.nodes.iter().enumerate() {
+                writeln!(f, "server {place} on {}", node.host)?;
+            }
+            writeln!(f, "in the end {}", self.survivors.words())?;
+        }
         for worker in &self.workers {
-            let PlannedWorker { name, local, queues, max_load } = worker;
-            let place = if *local { "beside the engine" } else { "elsewhere" };
+            let PlannedWorker { name, local, node, queues, max_load } = worker;
+            let place = if *local { "beside the engine".to_owned() } else { format!("elsewhere, at {node}") };
             writeln!(f, "worker {name} {place}, takes {} from {}", max_load, queues.join(", "))?;
         }
-        for (at, act) in &self.acts {
-            writeln!(f, "{:>10}  {act}", at.to_string())?;
+        for TimedAct { at, node, act } in &self.acts {
+            writeln!(f, "{:>10}  {node}: {act}", at.to_string())?;
         }
         Ok(())
     }

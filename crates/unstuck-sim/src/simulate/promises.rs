@@ -11,6 +11,7 @@ mod budgets;
 pub(crate) mod bulks;
 mod claims;
 mod dues;
+mod early_events;
 mod family;
 mod leases;
 mod ledger;
@@ -23,6 +24,7 @@ mod recount;
 mod requests;
 mod rest;
 mod run_record;
+mod servers;
 mod settled;
 mod shown;
 mod stopped;
@@ -49,6 +51,7 @@ use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::flows::Flows;
 use unstuck_engine::request::{EngineError, Output, Request, Ticket};
 use unstuck_store::contract::{Store, StoreError};
+use unstuck_store::memory::DurableStage;
 
 use assignments::Assignments;
 use budgets::Climb;
@@ -59,6 +62,7 @@ use ledger::{Ledger, Meaning};
 use policy_choice::PolicyHistory;
 pub use promise::{Broken, Promise};
 use run_record::RunRecord;
+use servers::Servers;
 use store_view::Notices;
 use switch::Switch;
 pub use timeline::Moment;
@@ -101,8 +105,14 @@ pub struct Promises {
     forgotten: BTreeSet<RunId>,
     /// The last event of each run that a reader was shown, since the last crash.
     shown: BTreeMap<RunId, u64>,
-    /// What was heard and not looked at yet.
-    heard: Vec<Observation>,
+    /// The servers that share the store, the one that this is about, and the session of what is written down.
+    servers: Servers,
+    here: usize,
+    writer: u64,
+    /// What has become durable and was not looked at yet.
+    durable: Vec<DurableStage>,
+    /// What was heard and not looked at yet, with the server and the session that told it.
+    heard: Vec<(usize, u64, Observation)>,
     timeline: Timeline,
     /// The uptime at which the process died, until the next one is there.
     died_at: Option<Millis>,
@@ -120,6 +130,10 @@ enum Observation {
     Dispatch(Worker, Box<Job>),
     Interrupt(Worker, AttemptId),
     Forgotten(Vec<RunId>, Option<BulkRef>),
+    /// What is left of these attempts is ended.
+    CleanUp(Vec<AttemptId>),
+    /// The server is dead.
+    Died,
 }
 
 /// Either a broken promise, or a store that cannot be asked now, which is no promise's fault.
@@ -160,6 +174,10 @@ impl Promises {
             bulks: Bulks::default(),
             forgotten: BTreeSet::new(),
             shown: BTreeMap::new(),
+            servers: Servers::default(),
+            here: 0,
+            writer: 0,
+            durable: Vec::new(),
             heard: Vec::new(),
             timeline: Timeline::new(),
             died_at: None,
@@ -172,38 +190,44 @@ impl Promises {
     /// A worker takes so much at once.
     pub fn add_worker(&mut self, worker: &Worker, max_load: u32) {
         self.hands.hired(worker, max_load);
+        if self.servers.are_several() {
+            self.hands.moved(worker, self.session_here());
+        }
     }
 
     /// Somebody asks: before it is submitted.
     pub fn record_request(&mut self, request: &Request, at: impl Into<Moment>) {
         let at = self.timeline.paced_at(at.into().uptime);
+        let session = self.session_here();
+        self.servers.wake(self.here);
+        self.servers.record_beat(request, at);
         match request {
             Request::Executor(word) => {
                 if let Some(attempt) = word.ended_attempt() {
                     self.hands.let_go(attempt);
                 }
                 match word {
-                    ExecutorReport::Report(attempt, says) => self.leases.said(*attempt, says, at),
-                    ExecutorReport::Lost(attempt) => self.leases.lost(*attempt),
+                    ExecutorReport::Report(attempt, says) => self.leases.said(session, *attempt, says, at),
+                    ExecutorReport::Lost(attempt) => self.leases.lost(session, *attempt),
                     ExecutorReport::Freed(_) => {}
                 }
             }
-            Request::Lost { attempt, .. } => self.leases.lost(*attempt),
+            Request::Lost { attempt, .. } => self.leases.lost(session, *attempt),
             Request::Command { command: unstuck_core::command::Command::Lost { attempt, .. }, .. } => {
-                self.leases.lost(*attempt);
+                self.leases.lost(session, *attempt);
             }
             Request::Command {
                 command: unstuck_core::command::Command::Report { attempt, report: says },
                 ..
             } => {
-                self.leases.said(*attempt, says, at);
+                self.leases.said(session, *attempt, says, at);
             }
             Request::Start { .. }
             | Request::Command { .. }
             | Request::Forget { .. }
             | Request::Bulk { .. } => {}
         }
-        self.ledger.asked(request);
+        self.ledger.asked(session, request);
     }
 
     /// The engine wants something done: everything in it is durable.
@@ -215,10 +239,11 @@ impl Promises {
             Output::Interrupt { worker, attempt, .. } => Observation::Interrupt(worker.clone(), *attempt),
             Output::Happened { run, event } => Observation::Event(*run, event.clone()),
             Output::Forgotten { runs, target } => Observation::Forgotten(runs.clone(), *target),
-            // What is left of a process is ended; nothing is promised about it.
-            Output::CleanUp { .. } => return Ok(()),
+            Output::CleanUp { left, .. } => {
+                Observation::CleanUp(left.iter().map(|left| left.attempt).collect())
+            }
         };
-        self.heard.push(heard);
+        self.heard.push((self.here, self.session_here(), heard));
         Ok(())
     }
 
@@ -239,8 +264,11 @@ impl Promises {
         engine: &mut Engine<S>,
         now: impl Into<Moment>,
     ) -> Result<(), Broken> {
+        if self.servers.are_several() {
+            return self.check_shared_step(engine, now.into());
+        }
         self.record_wake(now);
-        self.leases.stepped(self.timeline.paced());
+        self.leases.stepped(0, self.timeline.paced());
         self.looks += 1;
         if engine.is_stopped() {
             return Ok(());
@@ -269,6 +297,9 @@ impl Promises {
     /// Something has become durable while the engine waited for it: it has decided nothing since.
     pub fn settled_meanwhile<S: Store>(&mut self, engine: &mut Engine<S>) -> Result<(), Broken> {
         let (store, flows) = engine.reader();
+        if self.servers.are_several() {
+            return unless_away(self.look_at_shared(store, flows, None));
+        }
         unless_away(self.look_at(store, flows))
     }
 
@@ -279,6 +310,9 @@ impl Promises {
         now: impl Into<Moment>,
     ) -> Result<(), Broken> {
         let now = now.into();
+        if self.servers.are_several() {
+            return self.joined(engine, now);
+        }
         let (store, flows) = engine.reader();
         let result = self.take_heard(store, flows).map(drop);
         unless_away(result)?;
@@ -315,7 +349,7 @@ impl Promises {
 
     /// The process of an attempt had ended by then, and the engine has to ask before it looks at a limit.
     pub fn had_ended(&mut self, attempt: AttemptId, at: Millis) {
-        self.leases.had_ended(attempt, self.timeline.paced_at(at));
+        self.leases.had_ended(self.session_here(), attempt, self.timeline.paced_at(at));
     }
 
     /// The dead engine's time goes over into that of the next.
@@ -334,6 +368,10 @@ impl Promises {
 
     /// The process dies.
     pub fn died(&mut self, now: impl Into<Moment>) {
+        if self.servers.are_several() {
+            self.heard.push((self.here, self.session_here(), Observation::Died));
+            return self.servers.leave(self.here);
+        }
         self.died_at = Some(now.into().uptime);
     }
 
@@ -360,10 +398,14 @@ impl Promises {
         now: impl Into<Moment>,
     ) -> Result<(), Broken> {
         self.record_wake(now);
-        self.leases.stepped(self.timeline.paced());
+        self.leases.stepped(self.session_here(), self.timeline.paced());
         let is_quiet = is_quiet(engine);
         let (store, flows) = engine.reader();
-        let result = self.look_at(store, flows);
+        let result = if self.servers.are_several() {
+            self.look_at_shared(store, flows, Some((self.session_here(), true)))
+        } else {
+            self.look_at(store, flows)
+        };
         unless_away(result)?;
         let result = self.sweep(store, flows, is_quiet);
         unless_away(result)?;
@@ -384,6 +426,16 @@ impl Promises {
     fn look_at(&mut self, store: &mut dyn Store, flows: &mut Flows) -> Result<(), CheckError> {
         let touched = self.take_heard(store, flows)?;
         self.hands.check_done()?;
+        self.look_at_touched(store, flows, &touched)
+    }
+
+    /// Looks at the runs that something has happened to.
+    fn look_at_touched(
+        &mut self,
+        store: &mut dyn Store,
+        flows: &mut Flows,
+        touched: &BTreeSet<RunId>,
+    ) -> Result<(), CheckError> {
         self.ledger.check_owed()?;
         self.check_claims(store)?;
         if touched.is_empty() {
@@ -392,7 +444,7 @@ impl Promises {
         let notices = Notices::read(store)?;
         self.check_shown(store, &touched)?;
         for id in touched {
-            self.look_at_run(store, flows, id, &notices)?;
+            self.look_at_run(store, flows, *id, &notices)?;
         }
         Ok(())
     }
@@ -404,21 +456,25 @@ impl Promises {
         flows: &mut Flows,
     ) -> Result<BTreeSet<RunId>, CheckError> {
         let mut touched = BTreeSet::new();
-        for heard in std::mem::take(&mut self.heard) {
+        for (place, session, heard) in std::mem::take(&mut self.heard) {
             match heard {
                 Observation::Reply(ticket, result) => {
                     self.count(if result.is_ok() { Promise::Kept } else { Promise::Refused });
                     match self.ledger.replied(ticket, &result)? {
                         Meaning::Nothing => {}
                         Meaning::Alive(attempt) => {
-                            self.check_token(attempt)?;
-                            self.leases.acknowledged(attempt);
+                            let asked = self.servers.take_beat(ticket);
+                            self.check_token(attempt, asked)?;
+                            self.leases.acknowledged(session, attempt);
                         }
                         Meaning::Bulk(bulk, command) => self.bulks.changed(bulk, command),
-                        Meaning::Unheard(attempt) => self.leases.refused(attempt),
+                        Meaning::Unheard(attempt) => self.leases.refused(session, attempt),
                         Meaning::UnheardEnd(attempt) => self.leases.end_refused(attempt),
                         Meaning::Forgotten(runs) => runs.into_iter().for_each(|run| self.forget(run)),
                     }
+                }
+                Observation::Event(run, event) if self.servers.are_several() => {
+                    self.told(place, session, run, &event)?;
                 }
                 Observation::Event(run, event) => {
                     self.write(store, flows, run, event, true)?;
@@ -426,9 +482,16 @@ impl Promises {
                 }
                 Observation::Dispatch(worker, job) => {
                     self.count(Promise::Once);
-                    self.hands.dispatch(&worker, job.attempt)?;
-                    self.check_job(store, &job)?;
+                    let seq = self.books.get(&job.attempt.run).map_or(0, RunRecord::seq);
+                    let is_last = self.hands.is_of_event(job.attempt, seq);
+                    self.hands.dispatch(&worker, job.attempt, session)?;
+                    // What another server has done to the run since is not told.
+                    if is_last || !self.servers.are_several() {
+                        self.check_job(store, &job)?;
+                    }
                 }
+                Observation::CleanUp(attempts) => self.cleaned_up(session, &attempts)?,
+                Observation::Died => self.server_died(session),
                 Observation::Interrupt(worker, attempt) => self.hands.interrupt(&worker, attempt)?,
                 // Whoever asked for it is answered.
                 Observation::Forgotten(_, None) => {}
@@ -494,14 +557,12 @@ impl Promises {
         let at = self.timeline.place(id, &event, clock, is_ordered)?;
         book.clock = clock;
         let Some(flow) = flow_of(store, flows, &event, book.run().map(|run| run.flow))? else {
-            return Err(Broken::of(
-                Promise::Replayed,
-                id,
-                format!("event {} does not start the run", event.seq),
-            )
-            .into());
+            let what = format!("event {} does not start the run", event.seq);
+            return Err(Broken::of(Promise::Replayed, id, what).into());
         };
-        let request = self.ledger.attribute(id, &uncorrected(&event), book.run())?;
+        self.check_of_server(id, &event, &flow, at)?;
+        let Some(book) = self.books.get_mut(&id) else { return Ok(()) };
+        let request = self.ledger.attribute(self.writer, id, &uncorrected(&event), book.run())?;
         requests::check(request.as_ref(), &event, &flow, book.run(), &book.model)?;
         if let Some(before) = book.run() {
             stopped::check(before, &event)?;
@@ -524,12 +585,13 @@ impl Promises {
                 climb.check(place, *unit, fact, recount)?;
                 if let UnitFact::Ended { outcome, .. } = fact {
                     let step = flow.step(unit.step);
-                    self.leases.check_end(attempt, before, step, (&event, at), outcome, recount)?;
+                    let by = self.writer;
+                    self.leases.check_end(attempt, before, step, (&event, at), outcome, recount, by)?;
                 }
             }
             self.switch.check(id, recount.waits, fact, at)?;
             dues::check_wait(id, recount.waits, &event, (*unit, fact), at)?;
-            self.hands.fact(book.history.run(), &flow, &event, *unit, fact, attempt);
+            self.hands.fact(book.history.run(), &flow, &event, *unit, fact, (attempt, self.writer));
             recount.count(fact, at);
             recount.waits = dues::waits_after(recount.waits, fact, clock);
         }
@@ -548,12 +610,13 @@ impl Promises {
         Ok(())
     }
 
-    /// A sign of life was taken: its attempt was under way in all that is durable before.
-    fn check_token(&self, id: AttemptId) -> Result<(), Broken> {
-        let Some(run) = self.books.get(&id.run).and_then(RunRecord::run) else { return Ok(()) };
-        let live = run.unit(id.unit).and_then(|unit| unit.state.live());
-        let is_live = live.is_some_and(|live| live.attempt == id.attempt);
-        if is_live && run.generation == id.generation {
+    /// A sign of life was taken: its attempt was under way in all that is durable before. What other servers have done to
+    /// it since it was `asked` is durable too, where they share the store.
+    fn check_token(&self, id: AttemptId, asked: Option<Time>) -> Result<(), Broken> {
+        let Some(book) = self.books.get(&id.run) else { return Ok(()) };
+        if book.run().is_none_or(|run| is_under_way(run, id))
+            || asked.is_some_and(|asked| book.ended_at(id).is_some_and(|ended| ended >= asked))
+        {
             return Ok(());
         }
         let what = format!("attempt {} is over, and a sign of life of it is taken", id.attempt);
@@ -591,6 +654,12 @@ impl Promises {
         }
         Ok(())
     }
+}
+
+/// Whether an attempt is under way in a run.
+fn is_under_way(run: &unstuck_core::model::run::Run, id: AttemptId) -> bool {
+    let live = run.unit(id.unit).and_then(|unit| unit.state.live());
+    run.generation == id.generation && live.is_some_and(|live| live.attempt == id.attempt)
 }
 
 /// An event without what it says about the clock: nobody has asked for that.

@@ -1,8 +1,6 @@
 //! Shrinking: what can be left out of a plan so that the same promise is still not kept.
 
-use unstuck_store::memory::MemoryStore;
-
-use crate::simulate::{Failure, Plan, run_plan};
+use crate::simulate::{Failure, Plan, run_plan_in_memory};
 
 /// So many plans are tried at most.
 const MAX_TRIES: u32 = 600;
@@ -100,7 +98,7 @@ impl Search<'_> {
             return false;
         }
         self.tries += 1;
-        let came = run_plan(&plan, MemoryStore::deferred, false).broken;
+        let came = run_plan_in_memory(&plan, false).broken;
         let is_like = came.is_some_and(|failure| failure.is_like(self.failure));
         if is_like {
             self.best = plan;

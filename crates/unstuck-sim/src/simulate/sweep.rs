@@ -8,12 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use unstuck_store::memory::MemoryStore;
-
 use crate::simulate::promises::Promise;
 use crate::simulate::shrink::shrink;
 use crate::simulate::tally::Tally;
-use crate::simulate::{Failure, Plan, Report, run, run_plan};
+use crate::simulate::{Failure, Plan, Report, run_in_memory, run_plan_in_memory};
 
 /// So many seeds are taken at once.
 const PORTION: u64 = 16;
@@ -76,7 +74,7 @@ pub fn sweep(seeds: Range<u64>) -> SweepResult {
                     }
                     let mut portion = SweepResult::default();
                     for seed in from..seeds.end.min(from + PORTION) {
-                        portion.add(run(seed, MemoryStore::deferred));
+                        portion.add(run_in_memory(seed));
                     }
                     sum.lock().unwrap_or_else(PoisonError::into_inner).merge(portion);
                 }
@@ -90,9 +88,9 @@ pub fn sweep(seeds: Range<u64>) -> SweepResult {
 pub fn explain(seed: u64) -> Option<String> {
     quiet_panics();
     let plan = Plan::of(seed);
-    let failure = run_plan(&plan, MemoryStore::deferred, false).broken?;
+    let failure = run_plan_in_memory(&plan, false).broken?;
     let small = shrink(&plan, &failure);
-    let report = run_plan(&small, MemoryStore::deferred, true);
+    let report = run_plan_in_memory(&small, true);
     let mut text =
         format!("seed {seed}: {failure}\n\nthe smallest plan that shows it:\n{small}\nwhat happens:\n");
     for line in &report.trace {

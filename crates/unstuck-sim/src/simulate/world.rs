@@ -1,10 +1,14 @@
-//! The world of a plan: an engine on a virtual clock, workers here and elsewhere, callers, operators and what breaks.
+//! The world of a plan: servers on virtual clocks, workers here and elsewhere, callers, operators and what breaks.
+//!
+//! Where several servers share the store, one of them is *here*: the one that something happens to, or that is asked.
 
 mod contention;
 mod ending;
 mod faults;
 mod host;
+mod node;
 mod operators;
+mod servers;
 mod workers;
 
 use std::collections::{BTreeMap, HashMap};
@@ -22,7 +26,7 @@ use unstuck_engine::flows::Compile;
 use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::{EngineError, Output, Request, Ticket};
 use unstuck_store::conformance::TestStore;
-use unstuck_store::contract::FlowRecord;
+use unstuck_store::contract::{FlowRecord, StoreError};
 
 use crate::event_queue::EventQueue;
 use crate::simulate::chance::Chance;
@@ -31,7 +35,8 @@ use crate::simulate::promises::{Broken, Moment, Promise, Promises};
 use crate::simulate::tally::Tally;
 use crate::simulate::trace::{BEGIN, Trace};
 
-use self::host::{Clocks, Host};
+use self::host::Host;
+use self::node::{Node, Process};
 use self::workers::{SimulatedWorker, WorkerMessage};
 
 /// So long after the last act faults stop.
@@ -42,37 +47,32 @@ const MAX_STEPS: usize = 3_000;
 const MAX_HAPPENINGS: u64 = 20_000;
 
 /// Everything that a plan is carried out on.
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(crate) struct World<'a, S> {
     plan: &'a Plan,
-    process: Process<S>,
+    nodes: Vec<Node<S>>,
+    /// The place of the one that this is about now.
+    here: usize,
+    /// A handle of nobody's, where several servers share the store.
+    watch: Option<S>,
+    /// Since when no server takes answers.
+    unanswered_since: Option<Time>,
     /// What is to come, by the time of the world, which never goes back.
     agenda: EventQueue<WorldEvent>,
     now: Time,
-    /// How far the wall is off.
-    skew: i64,
-    /// What the machine shows of both.
-    clocks: Clocks,
-    /// Since when the process is stopped, if it is.
-    frozen: Option<Time>,
-    /// Since when the engine waits for its disk, and until when that takes its time.
-    blocked: Option<Time>,
+    /// Until when the disk takes its time.
     slow_until: Time,
     /// No stage is taken.
     outage: Option<StoreFault>,
-    /// The stage of the batch that hears the next word fails, and whether there is such a word in line.
+    /// The stage of the batch that hears the next word fails.
     fails_hearing: Option<StoreFault>,
-    is_word_in_line: bool,
-    /// The power went while policies were changed.
-    is_unsure_of_policies: bool,
     /// Whether faults happen.
     is_rough: bool,
     happenings: u64,
     disk_is_planned: bool,
-    step_is_planned: bool,
     workers: Vec<SimulatedWorker>,
     letters: Vec<WorkerMessage>,
-    tickets: BTreeMap<Ticket, PendingRequest>,
+    /// Who has asked which server.
+    tickets: BTreeMap<Ticket, (usize, PendingRequest)>,
     next_ticket: Ticket,
     runs: Vec<RunId>,
     bulks: Vec<BulkId>,
@@ -83,14 +83,6 @@ pub(crate) struct World<'a, S> {
     pub(crate) acts: Tally,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there is one, and it is up nearly all the time")]
-enum Process<S> {
-    Up(Host<S>),
-    Down(S),
-    /// Between the two.
-    Changing,
-}
-
 /// Something that comes by itself.
 #[derive(Clone, Debug)]
 enum WorldEvent {
@@ -98,12 +90,12 @@ enum WorldEvent {
     Act(usize),
     /// The disk has done something.
     Disk,
-    /// The engine is stepped.
-    Step,
+    /// The engine of this server is stepped.
+    Step(usize),
     /// The process is there again; the number of times that it dies again.
-    Open(u64),
+    Open(usize, u64),
     /// The process goes on after it was stopped.
-    Thaw,
+    Thaw(usize),
     /// The store takes stages again.
     OutageEnds,
     /// Something about a worker.
@@ -128,35 +120,33 @@ impl<'a, S: TestStore> World<'a, S> {
     /// A world before anything has happened.
     pub(crate) fn new(plan: &'a Plan, store: S, keeps_lines: bool) -> World<'a, S> {
         let mut agenda = EventQueue::default();
-        for (place, (at, _)) in plan.acts.iter().enumerate() {
-            agenda.put(BEGIN + *at, WorldEvent::Act(place));
+        for (place, timed) in plan.acts.iter().enumerate() {
+            agenda.put(BEGIN + timed.at, WorldEvent::Act(place));
         }
+        let (nodes, watch) = servers::of_plan(plan, store);
+        let count = nodes.len();
         World {
             plan,
-            process: Process::Down(store),
+            nodes,
+            here: 0,
+            watch,
+            unanswered_since: None,
             agenda,
             now: BEGIN,
-            skew: 0,
-            clocks: Clocks::new(BEGIN),
-            frozen: None,
-            blocked: None,
             slow_until: BEGIN,
             outage: None,
             fails_hearing: None,
-            is_word_in_line: false,
-            is_unsure_of_policies: false,
             is_rough: true,
             happenings: 0,
             disk_is_planned: false,
-            step_is_planned: false,
-            workers: plan.workers.iter().map(SimulatedWorker::new).collect(),
+            workers: servers::workers_of(plan, count),
             letters: Vec::new(),
             tickets: BTreeMap::new(),
             next_ticket: 0,
             runs: Vec::new(),
             bulks: Vec::new(),
             flows: Arc::default(),
-            promises: Promises::new(),
+            promises: Promises::of_nodes(count),
             trace: Trace::new(keeps_lines),
             faults: Tally::default(),
             acts: Tally::default(),
@@ -165,7 +155,10 @@ impl<'a, S: TestStore> World<'a, S> {
 
     /// Carries the plan out, then lets everything come to its end.
     pub(crate) fn run_plan(&mut self) -> Result<(), Broken> {
-        self.open(0)?;
+        for place in (0..self.nodes.len()).rev() {
+            self.go_to(place);
+            self.open(0)?;
+        }
         for flow in &self.plan.flows {
             self.put_flow(flow);
         }
@@ -175,7 +168,7 @@ impl<'a, S: TestStore> World<'a, S> {
             self.order(PolicyCommand::Load { drafts, replace: false, by });
         }
         self.step()?;
-        let last = self.plan.acts.last().map_or(BEGIN, |(at, _)| BEGIN + *at);
+        let last = self.plan.acts.last().map_or(BEGIN, |timed| BEGIN + timed.at);
         while let Some(at) = self.next_moment().filter(|at| *at <= last + TAIL) {
             self.advance(at)?;
             self.handle_next_event()?;
@@ -185,19 +178,21 @@ impl<'a, S: TestStore> World<'a, S> {
 
     /// When something comes next, by the time of the world.
     fn next_moment(&mut self) -> Option<Time> {
-        let (now, is_planned) = (self.now, self.step_is_planned);
-        let due =
-            if self.is_up() { self.running_host().and_then(|host| host.due(now, is_planned)) } else { None };
+        let now = self.now;
+        let due = self.nodes.iter_mut().filter_map(|node| node.due(now)).min();
         due.into_iter().chain(self.agenda.next_at()).min()
     }
 
     /// Time passes, and an engine that sleeps wakes up now and then.
     fn advance(&mut self, to: Time) -> Result<(), Broken> {
-        while let Some(at) =
-            self.running_host().and_then(|host| host.wakes_at).filter(|at| *at < to && self.is_up())
-        {
+        loop {
+            let sleepers = self.nodes.iter().enumerate();
+            let first = sleepers.filter_map(|(place, node)| Some((node.wakes_at()?, place))).min();
+            let Some((at, place)) = first.filter(|(at, _)| *at < to) else { break };
             self.set_time(at);
+            self.go_to(place);
             self.wake_by_itself()?;
+            self.pass_news();
         }
         self.set_time(to);
         Ok(())
@@ -205,31 +200,33 @@ impl<'a, S: TestStore> World<'a, S> {
 
     fn set_time(&mut self, to: Time) {
         self.now = self.now.max(to);
-        self.clocks.set(self.moment());
+        for node in &self.nodes {
+            node.clocks.set(moment(self.now, node.skew));
+        }
+        if let Some(watch) = &mut self.watch {
+            watch.set_time(self.now);
+        }
     }
 
-    /// What the clocks of the machine say.
+    /// What the clocks say that the engine goes by: of its machine, or of the store where several share it.
     fn moment(&self) -> Moment {
-        Moment { wall: self.now.shifted(self.skew), uptime: self.now.since(BEGIN) }
+        moment(self.now, if self.is_shared() { 0 } else { self.nodes[self.here].skew })
     }
 
     /// The process, if there is one.
     fn running_host(&mut self) -> Option<&mut Host<S>> {
-        match &mut self.process {
-            Process::Up(host) => Some(host),
-            Process::Down(_) | Process::Changing => None,
-        }
+        self.nodes[self.here].running_host()
     }
 
     /// Whether there is a process that does something.
     fn is_up(&self) -> bool {
-        matches!(self.process, Process::Up(_)) && self.frozen.is_none() && self.blocked.is_none()
+        self.nodes[self.here].is_up()
     }
 
     /// The engine wakes up though nothing has come; most of the time there is nothing to do.
     fn wake_by_itself(&mut self) -> Result<(), Broken> {
         let (now, moment) = (self.now, self.moment());
-        let Process::Up(host) = &mut self.process else { return Ok(()) };
+        let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(()) };
         self.promises.record_wake(moment);
         let wake = host.timer().wake();
         if host.go_back_to_sleep(wake, now) {
@@ -249,9 +246,10 @@ impl<'a, S: TestStore> World<'a, S> {
             return Err(never_rests("things happen for ever"));
         }
         match self.agenda.pop(self.now) {
-            None => return self.step(),
+            None => return self.step_due(),
             Some(WorldEvent::Act(place)) => {
-                let act = &self.plan.acts[place].1;
+                let act = &self.plan.acts[place].act;
+                self.go_to_asked(self.plan.acts[place].node, act.is_fault());
                 if act.needs_the_time() {
                     self.step()?;
                 }
@@ -261,28 +259,49 @@ impl<'a, S: TestStore> World<'a, S> {
                     return Ok(());
                 }
             }
-            Some(WorldEvent::Disk) => self.disk()?,
-            Some(WorldEvent::Step) => {
-                self.step_is_planned = false;
-                return self.step();
+            Some(WorldEvent::Disk) => {
+                self.disk()?;
+                return self.step_all_sometime();
             }
-            Some(WorldEvent::Open(again)) => self.open(again)?,
-            Some(WorldEvent::Thaw) => self.thaw(),
+            Some(WorldEvent::Step(place)) => {
+                self.go_to(place);
+                self.nodes[place].step_is_planned = false;
+                self.step()?;
+                self.pass_news();
+                return Ok(());
+            }
+            Some(WorldEvent::Open(place, again)) => {
+                self.go_to(place);
+                self.open(again)?;
+            }
+            Some(WorldEvent::Thaw(place)) => {
+                self.go_to(place);
+                self.thaw();
+                if self.nodes[place].lags_until > self.now {
+                    self.step()?;
+                    self.fall_behind();
+                }
+            }
             Some(WorldEvent::OutageEnds) => self.outage = None,
-            Some(WorldEvent::Worker(worker, event)) => self.worker(worker, event),
+            Some(WorldEvent::Worker(worker, event)) => {
+                self.go_to(self.workers[worker].node);
+                self.worker(worker, event);
+            }
         }
-        self.step_sometime()
+        self.step_sometime()?;
+        self.pass_news();
+        Ok(())
     }
 
     /// Steps the engine now, or lets more come in before.
     fn step_sometime(&mut self) -> Result<(), Broken> {
         let mut chance = self.chance(7);
-        if self.step_is_planned {
+        if self.nodes[self.here].step_is_planned {
             return Ok(());
         }
         if self.is_rough && chance.percent(30) {
-            self.step_is_planned = true;
-            self.agenda.put(self.now + Millis(chance.between(0, 30)), WorldEvent::Step);
+            self.nodes[self.here].step_is_planned = true;
+            self.agenda.put(self.now + Millis(chance.between(0, 30)), WorldEvent::Step(self.here));
             return Ok(());
         }
         self.step()
@@ -302,38 +321,55 @@ impl<'a, S: TestStore> World<'a, S> {
     /// One turn, of an engine that wakes up now or is awake already; gives whether there is more to do at once.
     fn step_once(&mut self, awake: Option<Wake>) -> Result<bool, Broken> {
         let (outage, moment, now) = (self.outage, self.moment(), self.now);
-        let Process::Up(host) = &mut self.process else { return Ok(false) };
+        let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(false) };
         if let Some(trouble) = outage {
             host.engine.store().refuse_stage(faults::error(trouble));
         }
         self.before_step();
-        let Process::Up(host) = &mut self.process else { return Ok(false) };
+        let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(false) };
         self.promises.record_wake(moment);
         let outputs = match awake {
             Some(wake) => host.run_turn_after(wake),
             None => host.run_turn(),
         };
-        // Who was not asked speaks up by itself.
-        host.deliver_local_reports();
-        for word in std::mem::take(&mut host.passed_on) {
-            self.promises.record_request(&Request::Executor(word), moment);
-        }
+        self.record_passed_on();
         self.after_step();
         self.hear(outputs.unwrap_or_default())?;
         if self.has_died() {
             return Ok(false);
         }
-        let Process::Up(host) = &mut self.process else { return Ok(false) };
+        self.collect_durable();
+        let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(false) };
         self.promises.check_after_step(&mut host.engine, moment)?;
+        self.record_answers();
+        self.count_busy();
+        // Who was not asked speaks up by itself.
+        if let Some(host) = self.running_host() {
+            host.deliver_local_reports();
+        }
+        self.record_passed_on();
+        let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(false) };
         let rest = host.go_to_sleep(now);
         self.waits_for_disk(rest == Rest::Settle);
         Ok(rest == Rest::Again)
     }
 
+    /// Who watches is told what workers beside the engine have said meanwhile.
+    fn record_passed_on(&mut self) {
+        let moment = self.moment();
+        let words = self.running_host().map(|host| std::mem::take(&mut host.passed_on)).unwrap_or_default();
+        for word in words {
+            self.promises.record_request(&Request::Executor(word), moment);
+        }
+    }
+
     /// Whether the process has gone down with its store.
     fn has_died(&mut self) -> bool {
-        let Process::Up(host) = &mut self.process else { return true };
+        let Process::Up(host) = &mut self.nodes[self.here].process else { return true };
         let (has_crashed, has_stopped) = (host.engine.store().has_crashed(), host.engine.is_stopped());
+        if matches!(host.engine.trouble(), Some(StoreError::SessionEnded)) {
+            self.faults.count("a server was taken for dead, and lives");
+        }
         if has_crashed {
             self.say(format_args!("the power has gone"));
             self.crash(Millis::seconds(2), 0);
@@ -358,7 +394,10 @@ impl<'a, S: TestStore> World<'a, S> {
                     let by = if target.is_some() { " by a bulk action" } else { "" };
                     self.say(format_args!("    gone{by}: {runs:?}"));
                 }
-                Output::CleanUp { .. } => {}
+                Output::CleanUp { left, .. } => {
+                    self.faults.count("a server's processes are ended by another");
+                    self.say(format_args!("    ends what is left of {} attempts", left.len()));
+                }
             }
         }
         Ok(())
@@ -368,7 +407,7 @@ impl<'a, S: TestStore> World<'a, S> {
         if !self.runs.contains(&run) {
             self.runs.push(run);
         }
-        let Process::Up(machine) = &mut self.process else { return };
+        let Process::Up(machine) = &mut self.nodes[self.here].process else { return };
         let (store, flows) = machine.engine.reader();
         let Ok(Some(known)) = store.run(run) else { return };
         let Ok(flow) = flows.get(store, known.flow) else { return };
@@ -380,7 +419,7 @@ impl<'a, S: TestStore> World<'a, S> {
     }
 
     fn reply(&mut self, ticket: Ticket, result: &Result<unstuck_core::decide::Answer, EngineError>) {
-        match self.tickets.remove(&ticket) {
+        match self.tickets.remove(&ticket).map(|(_, request)| request) {
             Some(PendingRequest::Act(words)) => match result {
                 Ok(answer) => {
                     self.acts.count(words);
@@ -396,8 +435,9 @@ impl<'a, S: TestStore> World<'a, S> {
     /// Asks something of the engine. Without one, nobody answers.
     fn ask(&mut self, request: Request) {
         let now = self.moment();
-        if let Process::Up(host) = &mut self.process {
-            self.is_word_in_line |= contention::is_word(&request);
+        let node = &mut self.nodes[self.here];
+        if let Process::Up(host) = &mut node.process {
+            node.is_word_in_line |= contention::is_word(&request);
             self.promises.record_request(&request, now);
             host.mailbox.push_back(request);
         }
@@ -406,7 +446,7 @@ impl<'a, S: TestStore> World<'a, S> {
     /// A worker beside the engine has something to say: while the process is stopped, nobody passes it on.
     fn say_here(&mut self, word: unstuck_engine::executor::ExecutorReport) {
         let now = self.now;
-        if self.frozen.is_none() {
+        if self.nodes[self.here].frozen.is_none() {
             self.ask(Request::Executor(word));
         } else if let Some(host) = self.running_host() {
             host.unsaid.push((now, word));
@@ -415,18 +455,19 @@ impl<'a, S: TestStore> World<'a, S> {
 
     fn ticket(&mut self, request: PendingRequest) -> Ticket {
         self.next_ticket += 1;
-        self.tickets.insert(self.next_ticket, request);
+        self.tickets.insert(self.next_ticket, (self.here, request));
         self.next_ticket
     }
 
     fn put_flow(&mut self, flow: &PlannedFlow) {
         let names: Vec<&str> = self.plan.flows.iter().map(|flow| &*flow.name).collect();
-        let Process::Up(machine) = &mut self.process else { return };
+        let Process::Up(machine) = &mut self.nodes[self.here].process else { return };
         match flow.load(&names).map(|flow| machine.engine.put_flow(flow)) {
             Ok(Ok(kept)) => {
                 let mut known = self.flows.lock().unwrap_or_else(PoisonError::into_inner);
                 known.insert(kept.source.clone(), (*kept).clone());
                 drop(known);
+                self.promises.record_flow(&kept);
                 self.say(format_args!("flow {} has version {}", kept.name, kept.version));
             }
             Ok(Err(error)) => self.say(format_args!("flow {} was not kept: {error}", flow.name)),
@@ -439,7 +480,7 @@ impl<'a, S: TestStore> World<'a, S> {
         if !self.is_up() {
             return false;
         }
-        let Process::Up(machine) = &mut self.process else { return false };
+        let Process::Up(machine) = &mut self.nodes[self.here].process else { return false };
         let now = machine.timer().now();
         match machine.engine.change_policies(order, now) {
             Ok(outcome) => {
@@ -449,7 +490,7 @@ impl<'a, S: TestStore> World<'a, S> {
             }
             Err(error) => {
                 // Whoever dies while they are written does not know whether they are kept.
-                self.is_unsure_of_policies |= machine.engine.store().has_crashed();
+                self.nodes[self.here].is_unsure_of_policies |= machine.engine.store().has_crashed();
                 self.say(format_args!("  policies refused: {error}"));
                 false
             }
@@ -476,11 +517,13 @@ impl<'a, S: TestStore> World<'a, S> {
         let mut chance = Chance::of(self.plan.seed, &[6]);
         let max_batch = if chance.percent(30) { 2 } else { 64 };
         let max_outstanding = usize::try_from(chance.between(1, 6)).unwrap_or(1);
-        Settings { max_batch, max_outstanding, seed: self.plan.seed, ..Settings::default() }
+        let seed = self.plan.seed.wrapping_add(self.here as u64);
+        let host = self.nodes[self.here].host.clone();
+        Settings { host, max_batch, max_outstanding, seed, ..Settings::default() }
     }
 
     fn engine(&mut self) -> Option<&mut Engine<S>> {
-        match &mut self.process {
+        match &mut self.nodes[self.here].process {
             Process::Up(host) => Some(&mut host.engine),
             Process::Down(_) | Process::Changing => None,
         }
@@ -488,11 +531,15 @@ impl<'a, S: TestStore> World<'a, S> {
 
     /// Chance at this moment.
     fn chance(&self, about: u64) -> Chance {
-        Chance::of(self.plan.seed, &[about, self.now.0.cast_unsigned()])
+        Chance::of(self.plan.seed, &[about + 1_000 * self.here as u64, self.now.0.cast_unsigned()])
     }
 
     fn say(&mut self, what: std::fmt::Arguments<'_>) {
-        self.trace.say(self.now, what);
+        if self.nodes.len() > 1 {
+            self.trace.say(self.now, format_args!("{}: {what}", self.here));
+        } else {
+            self.trace.say(self.now, what);
+        }
     }
 
     /// The policies in force, told to who watches.
@@ -502,6 +549,11 @@ impl<'a, S: TestStore> World<'a, S> {
             self.promises.record_policies(&policies);
         }
     }
+}
+
+/// What the clocks of a machine say whose wall is so far off.
+fn moment(now: Time, skew: i64) -> Moment {
+    Moment { wall: now.shifted(skew), uptime: now.since(BEGIN) }
 }
 
 /// Nothing will come of what goes on.

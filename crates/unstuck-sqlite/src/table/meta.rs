@@ -68,7 +68,7 @@ pub(crate) fn open_session(
     transaction.commit().map_err(store_error)?;
     let epoch = u32::try_from(epoch).map_err(|_| broken("its epoch is damaged"))?;
     // One process at a time has the store open, so that it needs no bits of its own, and nobody waits for a lease.
-    Ok(Session { epoch, token_key, incarnation: unsigned(incarnation), node: 0, lease: None })
+    Ok(Session { epoch, token_key, incarnation: unsigned(incarnation), node: 0, lease: None, now: None })
 }
 
 pub(crate) fn put_number(transaction: &Transaction<'_>, name: &str, value: u64) -> Result<(), StoreError> {

@@ -9,7 +9,7 @@ use crate::conformance::flows::{action, limited, sequence};
 use crate::conformance::notices::family;
 use crate::conformance::transactions::{busy_store, pause};
 use crate::conformance::{TestStore, settle};
-use crate::contract::StoreError;
+use crate::contract::{Locked, StageId, StoreError};
 
 /// The failed stage and those on top of it are reported, in order, and the store shows what was durable before.
 pub fn a_failed_stage_takes_what_is_on_top_with_it<S: TestStore>(make: &mut dyn FnMut() -> S) {
@@ -88,5 +88,40 @@ pub fn a_failed_delivery_is_made_again<S: TestStore>(make: &mut dyn FnMut() -> S
     driver.deliver_all(9);
     for child in crate::conformance::notices::children(&mut driver, run) {
         assert_eq!(driver.run(child).state(), RunState::Cancelled);
+    }
+}
+
+/// A stage whose answer was lost stays outstanding, whatever else settles; once it is looked up it is durable, or it has
+/// never happened. What is really in the store shows what it is, before anybody knows.
+pub fn what_nobody_knows_stays_outstanding_until_it_is_looked_up<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    for happens in [true, false] {
+        let mut driver = busy_store(make());
+        let flow = driver.flows.values().next().expect("a flow").clone();
+        let run = driver.start(&flow);
+        driver.store.make_durable(usize::MAX);
+        driver.store.settle(false);
+        if !driver.store.lose_next_answer(happens) {
+            return;
+        }
+        let ask = Ask { run, command: pause(), flow: None };
+        let (unknown, _) = driver.attempt_all(vec![ask]).expect("nobody knows better");
+        let (known, _) = {
+            let start = driver.start_of(&flow, |_| {});
+            driver.attempt_all(vec![start]).expect("stages")
+        };
+        driver.store.make_durable(usize::MAX);
+        let settled: Vec<StageId> =
+            driver.store.settle(true).into_iter().map(|settled| settled.stage).collect();
+        assert_eq!(settled, [known], "the other one is not known");
+        let expected = if happens { RunState::Paused } else { RunState::Running };
+        assert_eq!(driver.run(run).state(), expected, "whoever looks sees what is there");
+        driver.begin().expect("begins");
+        assert_eq!(driver.lock(&[run]), Ok(vec![Locked::Busy]), "nothing of it is repeated");
+        driver.abandon(Vec::new());
+        assert_eq!(driver.store.look_up_outcomes(), 1);
+        let told = driver.store.settle(false);
+        assert_eq!(told.len(), 1);
+        assert_eq!((told[0].stage, told[0].result.is_ok()), (unknown, happens));
+        driver.act(run, Command::Cancel { by: user(), reason: None });
     }
 }

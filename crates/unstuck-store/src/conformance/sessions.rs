@@ -23,7 +23,8 @@ pub fn session(token_key: [u8; 32]) -> NewSession {
 pub fn each_session_has_an_incarnation_of_its_own<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut store = make();
     let first = store.open_session(session([7; 32])).expect("begins");
-    assert_eq!(first, Session { epoch: 1, token_key: [7; 32], incarnation: 1, node: 0, lease: first.lease });
+    let (lease, now) = (first.lease, first.now);
+    assert_eq!(first, Session { epoch: 1, token_key: [7; 32], incarnation: 1, node: 0, lease, now });
     assert_eq!(store.renew_session(), Ok(()));
     store.end_session();
     let mut store = store.reopen();

@@ -20,8 +20,8 @@ use crate::conformance::sessions::session;
 use crate::conformance::steps::{BatchSteps, runs_of};
 use crate::conformance::transactions::pause;
 use crate::conformance::{TestStore, settle};
-use crate::contract::{Interrupt, Locked, SetAside, Stage, StoreError};
-use crate::memory::{MemoryStore, SharedStore};
+use crate::contract::{Interrupt, Locked, SetAside, Stage, StoreError, Wants};
+use crate::memory::{DurableStage, MemoryStore, SharedStore};
 
 pub use crate::conformance::tails::a_tail_tells_what_all_of_them_write;
 
@@ -63,6 +63,31 @@ impl TestStore for SharedStore {
         MemoryStore::refuse_stage(&mut self.store(), error);
         true
     }
+
+    fn lose_next_answer(&mut self, happens: bool) -> bool {
+        self.store().lose_next_answer(happens);
+        true
+    }
+
+    fn look_up_outcomes(&mut self) -> usize {
+        self.store().look_up_outcomes()
+    }
+
+    fn new_handle(&mut self) -> Option<SharedStore> {
+        Some(SharedStore::new_handle(self))
+    }
+
+    fn replace_handle(self) -> SharedStore {
+        SharedStore::new_handle(&self)
+    }
+
+    fn set_time(&mut self, now: Time) {
+        SharedStore::set_time(self, now);
+    }
+
+    fn take_durable(&mut self) -> Vec<DurableStage> {
+        MemoryStore::take_durable(&mut self.store())
+    }
 }
 
 /// A run that another server has locked is busy, and is not waited for; nor does anybody get it twice.
@@ -85,6 +110,29 @@ pub fn a_run_that_somebody_else_has_is_busy<S: SharedTestStore>(make: &mut dyn F
     let ours = driver.lock(&[first]).expect("locks");
     assert!(matches!(ours[0], Locked::Here(_)));
     driver.abandon(runs_of(ours));
+}
+
+/// What one server does for all of them is the oldest session's, until that has ended: by itself, or by not being renewed.
+pub fn each_knows_whether_a_session_is_older<S: SharedTestStore>(make: &mut dyn FnMut() -> S) {
+    let mut first = make();
+    first.open_session(session([1; 32])).expect("opens");
+    let mut second = first.another();
+    second.open_session(session([2; 32])).expect("opens");
+    let mut third = second.another();
+    third.open_session(session([3; 32])).expect("opens");
+    let has_older = |store: &mut S| {
+        let batch = store.ask(&Wants::default()).expect("asks");
+        let (_, loaded) = store.loaded().expect("is there");
+        store.abandon(batch, Vec::new());
+        loaded.expect("loads").has_older_session
+    };
+    assert_eq!([&mut first, &mut second, &mut third].map(has_older), [false, true, true]);
+    first.end_session();
+    assert_eq!([&mut second, &mut third].map(has_older), [false, true]);
+    third.pass(SESSION_LEASE.plus(Millis(1)));
+    third.renew_session().expect("nobody has found that it has ended");
+    third.ended_sessions().expect("looks");
+    assert!(!has_older(&mut third), "the second was not renewed");
 }
 
 /// Whoever reads a run that somebody else has locked sees it as it was before.

@@ -86,6 +86,8 @@ pub struct Loaded {
     pub versions: Versions,
     /// When any server was last known to take answers: the last stage, or later; `None` for an empty store.
     pub last_seen: Option<Time>,
+    /// Whether a session that is older than this one has not ended: what one server does for all of them is that one's.
+    pub has_older_session: bool,
 }
 
 /// What a batch is given besides.

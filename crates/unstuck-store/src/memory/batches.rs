@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use unstuck_core::id::{PayloadId, RunId};
 
 use crate::contract::{
-    BatchId, Loaded, LoadedPayload, More, Settled, Stage, StageId, Store, StoreError, Wants,
+    BatchId, Loaded, LoadedPayload, Locked, More, Settled, Stage, StageId, Store, StoreError, Wants,
 };
 use crate::memory::MemoryStore;
+use crate::memory::deferred::StagedBy;
 
 /// The batches that are under way.
 pub(super) type Batches = BTreeMap<BatchId, OpenBatch>;
@@ -19,6 +20,8 @@ pub(super) struct OpenBatch {
     pub(super) locked: Vec<RunId>,
     /// What it has asked for, until it is given.
     loaded: Option<Loaded>,
+    /// The answer is still on its way.
+    is_held: bool,
     /// What it was built on has failed.
     void: Option<StoreError>,
 }
@@ -49,23 +52,21 @@ impl MemoryStore {
         if self.batches.is_empty() {
             self.state.ready.put_back();
         }
+        let now = if self.tells_time { self.sessions.now } else { wants.now };
         let mut loaded = Loaded {
-            now: wants.now,
+            now,
             candidates: if wants.claims == 0 {
                 Vec::new()
             } else {
                 self.state.ready.pick(&wants.offers, wants.claims)
             },
             admissible: self.state.slots.admissible(wants.admissions),
-            due: self.state.timers.due(wants.now, wants.due),
+            due: self.state.timers.due(now, wants.due),
             notices: self.state.notices.first(wants.notices),
             keys: wants.keys.iter().map(|(flow, key)| self.state.run_of_key(flow, key)).collect(),
             versions: self.versions,
             last_seen: self.last_seen()?,
-            interrupts: self
-                .session
-                .map(|session| self.sessions.take_interrupts(session))
-                .unwrap_or_default(),
+            has_older_session: self.session.is_some_and(|session| self.sessions.has_older(session)),
             ..Loaded::default()
         };
         loaded.waiting = self.state.ready.highest_waiting(&wants.queues);
@@ -73,9 +74,9 @@ impl MemoryStore {
         loaded.noticed = wants.about.iter().filter(is_noticed).copied().collect();
         let mut batch = OpenBatch::default();
         let runs = wants.runs_of(&loaded);
-        let locked = self.state.lock(&runs, &mut batch.locked)?;
+        let locked = self.lock_free_runs(&runs, &mut batch.locked)?;
         loaded.runs = runs.into_iter().zip(locked).collect();
-        batch.loaded = Some(loaded);
+        (batch.loaded, batch.is_held) = (Some(loaded), self.holds_loads);
         self.last_batch += 1;
         let id = BatchId(self.last_batch);
         self.batches.insert(id, batch);
@@ -83,12 +84,16 @@ impl MemoryStore {
     }
 
     pub(super) fn next_loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)> {
-        let (id, loaded) =
-            self.batches.iter_mut().find_map(|(id, batch)| Some((*id, batch.loaded.take()?)))?;
+        let mut answered = self.batches.iter_mut().filter(|(_, batch)| !batch.is_held);
+        let (id, mut loaded) = answered.find_map(|(id, batch)| Some((*id, batch.loaded.take()?)))?;
         let checked = self.batches.get(&id).map_or(Ok(()), OpenBatch::check);
         if let Err(error) = checked {
             self.batches.remove(&id);
             return Some((id, Err(error)));
+        }
+        // Not before: a batch that is never given anything must not take them with it.
+        if let Some(session) = self.session {
+            loaded.interrupts = self.sessions.take_interrupts(session);
         }
         Some((id, Ok(loaded)))
     }
@@ -109,10 +114,37 @@ impl MemoryStore {
                 .map_or(LoadedPayload::Absent, |json| LoadedPayload::Here(json.clone()))
         };
         let payloads = payloads.iter().map(payload).collect();
-        Ok(More { runs: self.state.lock(runs, &mut batch.locked)?, payloads })
+        let mut locked = std::mem::take(&mut batch.locked);
+        let runs = self.lock_free_runs(runs, &mut locked);
+        if let Some(batch) = self.batches.get_mut(&id) {
+            batch.locked = locked;
+        }
+        Ok(More { runs: runs?, payloads })
+    }
+
+    /// Locks runs, except those that a stage of another handle has until it is durable, and those of stages of which nobody
+    /// knows what became: these are busy.
+    fn lock_free_runs(&mut self, runs: &[RunId], locked: &mut Vec<RunId>) -> Result<Vec<Locked>, StoreError> {
+        let deferred = self.deferred.as_ref().filter(|_| !self.others.is_empty());
+        if deferred.is_none() && self.unknown_runs.is_empty() {
+            return self.state.lock(runs, locked);
+        }
+        let is_elsewhere =
+            |run: &RunId| deferred.is_some_and(|deferred| deferred.has_locked(*run, self.current));
+        let is_unknown = |run: &RunId| self.unknown_runs.values().any(|runs| runs.contains(run));
+        let is_free = |run: &RunId| !is_elsewhere(run) && !is_unknown(run);
+        let free: Vec<RunId> = runs.iter().copied().filter(is_free).collect();
+        let mut given = self.state.lock(&free, locked)?.into_iter();
+        let of = |run: &RunId| if free.contains(run) { given.next() } else { Some(Locked::Busy) };
+        Ok(runs.iter().filter_map(of).collect())
     }
 
     pub(super) fn stage_batch(&mut self, id: BatchId, stage: Stage) -> Result<StageId, StoreError> {
+        let lost_answer = self.lost_answer.take();
+        if lost_answer == Some(false) {
+            return Ok(self.lose_stage(id, &stage));
+        }
+        let unknown = lost_answer.map(|_| runs_in(&stage).collect());
         let kept = self.durable.as_ref().map(|_| stage.clone());
         let notices = stage.notices.len() as u64;
         let interrupts = stage.interrupts.clone();
@@ -126,11 +158,13 @@ impl MemoryStore {
         self.wake_others();
         self.last_stage += 1;
         let id = StageId(self.last_stage);
+        self.unknown_runs.extend(unknown.map(|runs| (id, runs)));
         let last_notice = self.last_notice;
         self.last_notice += notices;
         match (&mut self.deferred, &self.durable, kept) {
             (Some(deferred), _, Some(kept)) => {
-                deferred.add_outstanding(id, kept, last_notice, self.current);
+                let by = StagedBy { side: self.current, session: self.session };
+                deferred.add_outstanding(id, kept, last_notice, by, lost_answer.is_some());
                 return Ok(id);
             }
             // It was accepted, so it is accepted again.
@@ -138,7 +172,12 @@ impl MemoryStore {
             (_, _, None) | (None, None, Some(_)) => {}
         }
         self.sessions.interrupt(interrupts);
-        self.settled.push(Settled { stage: id, result: Ok(()) });
+        let settled = Settled { stage: id, result: Ok(()) };
+        if lost_answer.is_some() {
+            self.unknown.push((self.current, settled));
+        } else {
+            self.settled.push(settled);
+        }
         Ok(id)
     }
 
@@ -153,6 +192,45 @@ impl MemoryStore {
         self.state.stage(stage, self.last_notice, locked)
     }
 
+    /// A stage that does not happen, and whose answer is lost.
+    fn lose_stage(&mut self, id: BatchId, stage: &Stage) -> StageId {
+        self.end_batch(id);
+        self.last_stage += 1;
+        let id = StageId(self.last_stage);
+        self.unknown_runs.insert(id, runs_in(stage).collect());
+        let lost = StoreError::Away("the connection was lost before the commit".into());
+        self.unknown.push((self.current, Settled { stage: id, result: Err(lost) }));
+        id
+    }
+
+    /// Whatever batches have asked for is given.
+    pub fn give_loads(&mut self) {
+        self.batches.values_mut().for_each(|batch| batch.is_held = false);
+    }
+
+    /// What the newest batch has asked for is given, and not what those before it have. Whether there is one.
+    pub fn give_newest_load(&mut self) -> bool {
+        let held = self.batches.values_mut().rev().find(|batch| batch.is_held);
+        held.map(|batch| batch.is_held = false).is_some()
+    }
+
+    /// Nobody is told what becomes of the next stage, until that is [looked up](MemoryStore::look_up_outcomes). It happens,
+    /// or it does not.
+    pub fn lose_next_answer(&mut self, happens: bool) {
+        self.lost_answer = Some(happens);
+    }
+
+    /// It is looked up what became of the stages whose answers were lost: whoever staged them is told. Gives how many.
+    pub fn look_up_outcomes(&mut self) -> usize {
+        let unknown = std::mem::take(&mut self.unknown);
+        let count = unknown.len();
+        for (by, settled) in unknown {
+            self.unknown_runs.remove(&settled.stage);
+            self.settled_of(by).push(settled);
+        }
+        count
+    }
+
     /// Ends a batch; the runs that did not come back are as they were before.
     pub(super) fn end_batch(&mut self, id: BatchId) {
         let Some(batch) = self.batches.remove(&id) else { return };
@@ -160,6 +238,13 @@ impl MemoryStore {
             self.broken = Some(error);
         }
     }
+}
+
+/// The runs that a stage has locked, or makes.
+pub(super) fn runs_in(stage: &Stage) -> impl Iterator<Item = RunId> {
+    let changed = stage.runs.iter().map(|change| change.run.id);
+    let unchanged = stage.unchanged.iter().map(|run| run.id);
+    changed.chain(unchanged).chain(stage.forgotten.iter().copied())
 }
 
 fn unknown_batch() -> StoreError {

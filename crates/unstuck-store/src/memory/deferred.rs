@@ -2,13 +2,37 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::contract::{Settled, Stage, StageId, StoreError};
-use crate::memory::{HandleState, MemoryStore};
+use unstuck_core::event::Event;
+use unstuck_core::id::RunId;
+
+use crate::contract::{RunChange, Settled, Stage, StageId, StoreError};
+use crate::memory::MemoryStore;
+use crate::memory::batches::runs_in;
 
 /// What waits to be durable.
 #[derive(Debug, Default)]
 pub(super) struct Deferred {
     outstanding: VecDeque<Outstanding>,
+    /// What has become durable, from the moment on that somebody wants to know.
+    log: Option<Vec<DurableStage>>,
+}
+
+/// What a stage has changed for good.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DurableStage {
+    /// The session that it is of.
+    pub session: Option<u64>,
+    /// What happened, by run, and in order for each.
+    pub events: Vec<(RunId, Event)>,
+    /// The runs that are gone.
+    pub forgotten: Vec<RunId>,
+}
+
+/// Who staged something.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StagedBy {
+    pub(super) side: usize,
+    pub(super) session: Option<u64>,
 }
 
 /// A stage that is not durable yet.
@@ -17,8 +41,19 @@ struct Outstanding {
     id: StageId,
     stage: Stage,
     last_notice: u64,
-    /// Who staged it.
-    by: usize,
+    /// Who staged it, and whether nobody is told what becomes of it.
+    by: StagedBy,
+    is_unknown: bool,
+}
+
+impl DurableStage {
+    fn of(session: Option<u64>, stage: &Stage) -> DurableStage {
+        let of_run = |change: &RunChange| -> Vec<(RunId, Event)> {
+            change.events.iter().map(|event| (change.run.id, event.clone())).collect()
+        };
+        let events = stage.runs.iter().flat_map(of_run).collect();
+        DurableStage { session, events, forgotten: stage.forgotten.clone() }
+    }
 }
 
 impl MemoryStore {
@@ -29,32 +64,64 @@ impl MemoryStore {
 
     /// The oldest `n` outstanding stages become durable.
     pub fn make_durable(&mut self, n: usize) {
-        let (Some(deferred), Some(durable)) = (&mut self.deferred, &self.durable) else { return };
         for _ in 0..n {
-            let Some(Outstanding { id, stage, last_notice, by }) = deferred.outstanding.pop_front() else {
+            let (Some(deferred), Some(durable)) = (&mut self.deferred, &self.durable) else { return };
+            let Some(Outstanding { id, stage, last_notice, by, is_unknown }) =
+                deferred.outstanding.pop_front()
+            else {
                 return;
             };
             let interrupts = stage.interrupts.clone();
+            if let Some(log) = &mut deferred.log {
+                log.push(DurableStage::of(by.session, &stage));
+            }
             let result = durable.add_stage(stage, last_notice);
-            self.sessions.interrupt(interrupts);
-            let settled = Settled { stage: id, result };
-            settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
+            if !interrupts.is_empty() {
+                // Whoever has these executors is told now, and not when it is staged.
+                self.sessions.interrupt(interrupts);
+                self.wake_all_but(by.side);
+            }
+            self.tell(by.side, is_unknown, Settled { stage: id, result });
         }
+    }
+
+    fn tell(&mut self, by: usize, is_unknown: bool, settled: Settled) {
+        if is_unknown {
+            self.unknown.push((by, settled));
+        } else {
+            self.settled_of(by).push(settled);
+        }
+    }
+
+    /// Where the one who staged something is told what came of it.
+    pub(super) fn settled_of(&mut self, by: usize) -> &mut Vec<Settled> {
+        match self.others.get_mut(&by) {
+            Some(other) if by != self.current => &mut other.settled,
+            // Whoever has let go of the store is not there to be told: what it had staged is the next one's to hear of.
+            Some(_) | None => &mut self.settled,
+        }
+    }
+
+    /// What has become durable since the last time; nothing the first time.
+    pub fn take_durable(&mut self) -> Vec<DurableStage> {
+        let log = self.deferred.as_mut().map(|deferred| deferred.log.get_or_insert_default());
+        log.map(std::mem::take).unwrap_or_default()
     }
 
     /// The oldest outstanding stage fails, and all that were staged on top of it: the store shows what is durable.
     /// Gives how many failed.
     pub fn fail_next(&mut self, error: &StoreError) -> usize {
         let (Some(deferred), Some(durable)) = (&mut self.deferred, &self.durable) else { return 0 };
-        let failed = deferred.outstanding.len();
-        if failed == 0 {
+        let failed = std::mem::take(&mut deferred.outstanding);
+        if failed.is_empty() {
             return 0;
         }
-        for Outstanding { id, by, .. } in deferred.outstanding.drain(..) {
-            let settled = Settled { stage: id, result: Err(error.clone()) };
-            settled_of(&mut self.settled, self.current, &mut self.others, by).push(settled);
+        let durable = durable.state().clone();
+        let count = failed.len();
+        for Outstanding { id, by, is_unknown, .. } in failed {
+            self.tell(by.side, is_unknown, Settled { stage: id, result: Err(error.clone()) });
         }
-        self.state = durable.state().clone();
+        self.state = durable;
         self.versions.downtimes += 1;
         let others = self.others.values_mut().map(|other| &mut other.batches);
         for batches in others.chain([&mut self.batches]) {
@@ -63,7 +130,7 @@ impl MemoryStore {
             }
         }
         self.aside.keys().for_each(|run| self.state.set_aside(*run));
-        failed
+        count
     }
 
     /// The store as it is found after the process died at this moment: what was not durable is gone, nobody has
@@ -91,27 +158,28 @@ impl MemoryStore {
             versions: self.versions,
             last_batch: self.last_batch,
             lanes: self.lanes,
+            tells_time: self.tells_time,
+            holds_loads: self.holds_loads,
             ..MemoryStore::with(self.state, self.durable, self.deferred)
         }
     }
 }
 
-/// Where the one who staged something is told what came of it.
-fn settled_of<'a>(
-    current: &'a mut Vec<Settled>,
-    is_current: usize,
-    others: &'a mut BTreeMap<usize, HandleState>,
-    by: usize,
-) -> &'a mut Vec<Settled> {
-    match others.get_mut(&by) {
-        Some(other) if by != is_current => &mut other.settled,
-        // Whoever has let go of the store is not there to be told: what it had staged is the next one's to hear of.
-        Some(_) | None => current,
-    }
-}
-
 impl Deferred {
-    pub(super) fn add_outstanding(&mut self, id: StageId, stage: Stage, last_notice: u64, by: usize) {
-        self.outstanding.push_back(Outstanding { id, stage, last_notice, by });
+    pub(super) fn add_outstanding(
+        &mut self,
+        id: StageId,
+        stage: Stage,
+        last_notice: u64,
+        by: StagedBy,
+        is_unknown: bool,
+    ) {
+        self.outstanding.push_back(Outstanding { id, stage, last_notice, by, is_unknown });
+    }
+
+    /// Whether a stage of somebody else that is on its way has this run.
+    pub(super) fn has_locked(&self, run: RunId, side: usize) -> bool {
+        let others = self.outstanding.iter().filter(|outstanding| outstanding.by.side != side);
+        others.into_iter().any(|outstanding| runs_in(&outstanding.stage).any(|locked| locked == run))
     }
 }

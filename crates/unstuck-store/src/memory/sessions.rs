@@ -57,12 +57,17 @@ impl Sessions {
         };
         self.all.insert(self.last, record);
         let token_key = *self.token_key.get_or_insert(new.token_key);
-        Ok(Session { epoch: 1, token_key, incarnation: self.last, node, lease: self.lease })
+        Ok(Session { epoch: 1, token_key, incarnation: self.last, node, lease: self.lease, now: None })
     }
 
     /// Whether it is there and has not ended.
     pub(super) fn is_live(&self, session: u64) -> bool {
         self.all.get(&session).is_some_and(|session| !session.has_ended)
+    }
+
+    /// Whether one that is older than this has not ended.
+    pub(super) fn has_older(&self, session: u64) -> bool {
+        self.all.range(..session).any(|(_, older)| !older.has_ended)
     }
 
     pub(super) fn renew(&mut self, session: u64) {

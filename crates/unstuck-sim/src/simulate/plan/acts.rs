@@ -247,6 +247,8 @@ pub enum Fault {
         /// For so many tries to lock it.
         tries: u32,
     },
+    /// The process gets to its work seconds late, again and again, for a while.
+    FallBehind(Millis),
     /// A worker stops in good order, and comes back.
     Release {
         nth: u64,
@@ -293,6 +295,11 @@ impl PlannedAct {
                 | PlannedAct::Bulk(..)
                 | PlannedAct::Nonsense(Nonsense::BadPolicy, _)
         )
+    }
+
+    /// Whether it is something that breaks.
+    pub(crate) fn is_fault(&self) -> bool {
+        matches!(self, PlannedAct::Fault(_))
     }
 
     /// Whether it sets the clock on the wall.
@@ -355,6 +362,7 @@ impl Fault {
             Fault::ClockRight => "clock set right",
             Fault::LongPause(_) => "long pause",
             Fault::SlowSync(_) => "the disk is slow",
+            Fault::FallBehind(_) => "a server falls behind",
             Fault::KillWorker { cut_off: false, .. } => "worker dies",
             Fault::KillWorker { cut_off: true, .. } => "worker cut off",
             Fault::Deafen { .. } => "worker deaf",

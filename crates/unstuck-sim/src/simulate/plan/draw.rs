@@ -19,6 +19,7 @@ pub(crate) fn workers(chance: &mut Chance) -> Vec<PlannedWorker> {
     let worker = |chance: &mut Chance, name: &str, local, queues: Vec<&str>| PlannedWorker {
         name: name.into(),
         local,
+        node: 0,
         queues: queues.into_iter().map(Arc::from).collect(),
         max_load: u32::try_from(chance.between(1, 4)).unwrap_or(1),
     };

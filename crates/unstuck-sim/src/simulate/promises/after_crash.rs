@@ -57,7 +57,7 @@ impl Promises {
     pub(super) fn lose_workers(&mut self) {
         for book in self.books.values() {
             for (attempt, _) in book.run().map(Run::local_attempts).unwrap_or_default() {
-                self.leases.lost(attempt);
+                self.leases.lost(0, attempt);
             }
         }
     }

@@ -19,17 +19,60 @@ type WorkerKey = (Arc<str>, u64);
 #[derive(Debug, Default)]
 pub(super) struct Assignments {
     /// Recorded as handed out, and not handed out yet.
-    to_dispatch: BTreeMap<AttemptId, (Worker, u32, bool)>,
-    /// Recorded as taken away, and its worker not told yet.
-    to_interrupt: BTreeMap<AttemptId, Worker>,
+    to_dispatch: BTreeMap<AttemptId, ToDispatch>,
+    /// Recorded as taken away, and its worker not told yet; and the session that has to tell it.
+    to_interrupt: BTreeMap<AttemptId, (Worker, u64)>,
     dispatched: BTreeSet<AttemptId>,
     /// How much each worker can have, as far as that was told.
     max_load: BTreeMap<WorkerKey, u32>,
+    /// The session that each worker is connected to, where several servers share the store.
+    connected: BTreeMap<WorkerKey, u64>,
     /// What each worker of this process has: the load, and whether it must be alone.
     has: BTreeMap<WorkerKey, BTreeMap<AttemptId, (u32, bool)>>,
 }
 
+/// An attempt that a session has to hand out.
+#[derive(Debug)]
+struct ToDispatch {
+    worker: Worker,
+    load: u32,
+    alone: bool,
+    session: u64,
+    /// The number of the event that says so.
+    seq: u64,
+}
+
 impl Assignments {
+    /// A worker comes to another server, with what it has.
+    pub(super) fn moved(&mut self, worker: &Worker, session: u64) {
+        self.has.remove(&who(worker));
+        self.connected.insert(who(worker), session);
+    }
+
+    /// The server with this session died, and its executors with it; what it was about to tell is not told.
+    pub(super) fn died(&mut self, session: u64) {
+        self.to_dispatch.retain(|_, entry| entry.session != session);
+        self.to_interrupt.retain(|_, (_, teller)| *teller != session);
+    }
+
+    /// The session that has to hand out an attempt has stepped since that is durable: it has, and who has lost one is told.
+    /// Where another server has taken it away, that is in the store until this one loads something, as it has when it
+    /// `is_quiet`: it may have to wait for the store before.
+    pub(super) fn check_done_by(&self, session: u64, is_quiet: bool) -> Result<(), Broken> {
+        let dispatch = self.to_dispatch.iter().find(|(_, entry)| entry.session == session);
+        let interrupts = self.to_interrupt.iter().filter(|_| is_quiet);
+        let interrupt = interrupts.into_iter().find(|(_, (_, teller))| *teller == session);
+        check_none_left(
+            dispatch.map(|(id, entry)| (id, &entry.worker)),
+            interrupt.map(|(id, (worker, _))| (id, worker)),
+        )
+    }
+
+    /// Whether an attempt is about to be handed out, as the last event says.
+    pub(super) fn is_of_event(&self, id: AttemptId, seq: u64) -> bool {
+        self.to_dispatch.get(&id).is_some_and(|entry| entry.seq == seq)
+    }
+
     /// A worker takes so much.
     pub(super) fn hired(&mut self, worker: &Worker, max_load: u32) {
         self.max_load.insert(who(worker), max_load);
@@ -57,7 +100,7 @@ impl Assignments {
         event: &Event,
         unit: UnitRef,
         fact: &UnitFact,
-        id: AttemptId,
+        (id, session): (AttemptId, u64),
     ) {
         // One event may end a generation and begin the next, whose attempts are numbered from 1.
         let before = before.filter(|run| run.generation == id.generation);
@@ -71,7 +114,8 @@ impl Assignments {
                 }
                 let alone = is_alone(state, event, unit);
                 let load = flow.step(unit.step).load;
-                self.to_dispatch.insert(id, (worker.clone(), load, alone));
+                let (worker, seq) = (worker.clone(), event.seq);
+                self.to_dispatch.insert(id, ToDispatch { worker, load, alone, session, seq });
             }
             UnitFact::Ended { outcome, .. } => {
                 let Some(UnitState::Active(live)) = state else { return };
@@ -80,7 +124,9 @@ impl Assignments {
                 let is_taken_away = by_limit.is_some_and(|limit| limit != StuckLimit::Gone)
                     || matches!(outcome, Outcome::Cancelled(why) if *why != Cancelled::Released);
                 if is_taken_away && live.attempt == id.attempt {
-                    self.to_interrupt.insert(id, worker.clone());
+                    // Where several servers share a store, each speaks to its own executors.
+                    let teller = if worker.local && session != 0 { worker.incarnation } else { session };
+                    self.to_interrupt.insert(id, (worker.clone(), teller));
                 }
             }
             _ => {}
@@ -88,7 +134,7 @@ impl Assignments {
     }
 
     /// An attempt is handed out.
-    pub(super) fn dispatch(&mut self, worker: &Worker, id: AttemptId) -> Result<(), Broken> {
+    pub(super) fn dispatch(&mut self, worker: &Worker, id: AttemptId, session: u64) -> Result<(), Broken> {
         let broken = |promise, what: String| {
             Err(Broken::of(
                 promise,
@@ -96,7 +142,7 @@ impl Assignments {
                 format!("attempt {} of step #{}: {what}", id.attempt, id.unit.step.0),
             ))
         };
-        let Some((to, load, alone)) = self.to_dispatch.remove(&id) else {
+        let Some(ToDispatch { worker: to, load, alone, .. }) = self.to_dispatch.remove(&id) else {
             let what = if self.dispatched.contains(&id) {
                 "it is handed out twice"
             } else {
@@ -108,6 +154,10 @@ impl Assignments {
             return broken(Promise::Once, format!("it is {}'s, and handed to {}", to.name, worker.name));
         }
         self.dispatched.insert(id);
+        if self.connected.get(&who(worker)).is_some_and(|to| *to != session) {
+            // It is at another server by now, and does not get it.
+            return Ok(());
+        }
         let has = self.has.entry(who(worker)).or_default();
         // What takes no room is in nobody's way.
         let busy = has.values().filter(|(load, _)| *load > 0).count();
@@ -129,8 +179,8 @@ impl Assignments {
     /// A worker is told that an attempt is no longer its own.
     pub(super) fn interrupt(&mut self, worker: &Worker, id: AttemptId) -> Result<(), Broken> {
         match self.to_interrupt.remove(&id) {
-            Some(whose) if whose == *worker => Ok(()),
-            Some(whose) => {
+            Some((whose, _)) if whose == *worker => Ok(()),
+            Some((whose, _)) => {
                 let what = format!("{} is told that it has lost what was {}'s", worker.name, whose.name);
                 Err(Broken::of(Promise::Stopped, id.run, what))
             }
@@ -144,23 +194,35 @@ impl Assignments {
     }
 
     /// Everything that became durable was heard: what was to be done has been done.
-    pub(super) fn check_done(&mut self) -> Result<(), Broken> {
-        if let Some((id, (worker, ..))) = self.to_dispatch.first_key_value() {
-            let what = format!(
-                "attempt {} of step #{} is recorded as {}'s, who never got it",
-                id.attempt, id.unit.step.0, worker.name
-            );
-            return Err(Broken::of(Promise::Moved, id.run, what));
-        }
-        if let Some((id, worker)) = self.to_interrupt.first_key_value() {
-            let what = format!(
-                "{} has lost attempt {} of step #{}, and was not told",
-                worker.name, id.attempt, id.unit.step.0
-            );
-            return Err(Broken::of(Promise::Stopped, id.run, what));
-        }
-        Ok(())
+    pub(super) fn check_done(&self) -> Result<(), Broken> {
+        let interrupt = self.to_interrupt.first_key_value();
+        check_none_left(
+            self.to_dispatch.first_key_value().map(|(id, entry)| (id, &entry.worker)),
+            interrupt.map(|(id, (worker, _))| (id, worker)),
+        )
     }
+}
+
+/// Nothing that was to be handed out or told is left.
+fn check_none_left(
+    dispatch: Option<(&AttemptId, &Worker)>,
+    interrupt: Option<(&AttemptId, &Worker)>,
+) -> Result<(), Broken> {
+    if let Some((id, worker)) = dispatch {
+        let what = format!(
+            "attempt {} of step #{} is recorded as {}'s, who never got it",
+            id.attempt, id.unit.step.0, worker.name
+        );
+        return Err(Broken::of(Promise::Moved, id.run, what));
+    }
+    if let Some((id, worker)) = interrupt {
+        let what = format!(
+            "{} has lost attempt {} of step #{}, and was not told",
+            worker.name, id.attempt, id.unit.step.0
+        );
+        return Err(Broken::of(Promise::Stopped, id.run, what));
+    }
+    Ok(())
 }
 
 fn who(worker: &Worker) -> WorkerKey {

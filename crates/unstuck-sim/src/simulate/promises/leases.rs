@@ -20,8 +20,9 @@ const LEASE: Millis = Millis::seconds(30);
 /// Signs of life, losses, and the times in which there was no engine.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
-    /// Heartbeats that may not be durable yet, with the least time that the engine can have heard them at.
-    said: Vec<(AttemptId, Option<Time>)>,
+    /// Heartbeats that may not be durable yet, with the session that was told and the least time that its engine can have
+    /// heard them at.
+    said: Vec<Said>,
     /// Attempts that may have been heard of since the engine was last at rest.
     fresh: BTreeSet<AttemptId>,
     /// The last heartbeat of an attempt that the engine must know of, and the last that it may.
@@ -29,32 +30,40 @@ pub(super) struct Leases {
     possible: BTreeMap<AttemptId, Time>,
     /// Attempts whose worker somebody has said is gone.
     gone: BTreeSet<AttemptId>,
-    /// Those of them that the engine must have heard of.
-    told_gone: BTreeSet<AttemptId>,
+    /// Those of them that an engine must have heard of, with its session.
+    told_gone: BTreeMap<AttemptId, u64>,
     /// When there was no engine, or none that took answers. Times are paced.
     away: Vec<Downtime>,
     /// When a worker has ended an attempt, and has said so or would have, had it been asked.
-    ended: BTreeMap<AttemptId, Time>,
+    ended: BTreeMap<AttemptId, (u64, Time)>,
+}
+
+/// A heartbeat that was told to a session.
+#[derive(Debug)]
+struct Said {
+    attempt: AttemptId,
+    session: u64,
+    heard: Option<Time>,
 }
 
 impl Leases {
-    /// A worker says something.
-    pub(super) fn said(&mut self, attempt: AttemptId, says: &Report, at: Time) {
+    /// A worker says something to the server that has this session.
+    pub(super) fn said(&mut self, session: u64, attempt: AttemptId, says: &Report, at: Time) {
         match says {
             Report::Heartbeat { .. } => {
-                self.said.push((attempt, None));
+                self.said.push(Said { attempt, session, heard: None });
                 self.fresh.insert(attempt);
             }
             Report::Start | Report::Log(_) => {}
             Report::Complete { .. } | Report::Fail { .. } | Report::Defer { .. } | Report::Release => {
-                self.had_ended(attempt, at);
+                self.had_ended(session, attempt, at);
             }
         }
     }
 
-    /// A worker has ended an attempt.
-    pub(super) fn had_ended(&mut self, attempt: AttemptId, at: Time) {
-        self.ended.entry(attempt).or_insert(at);
+    /// A worker has ended an attempt, and says so to this session or would, had it been asked.
+    pub(super) fn had_ended(&mut self, session: u64, attempt: AttemptId, at: Time) {
+        self.ended.entry(attempt).or_insert((session, at));
     }
 
     /// What a worker has said last was not taken.
@@ -68,26 +77,28 @@ impl Leases {
     }
 
     /// The engine was stepped at this time: what is in line is heard now, or later.
-    pub(super) fn stepped(&mut self, now: Time) {
-        for (_, heard) in self.said.iter_mut().rev().take_while(|(_, heard)| heard.is_none()) {
-            *heard = Some(now);
+    pub(super) fn stepped(&mut self, session: u64, now: Time) {
+        for said in self.said.iter_mut().filter(|said| said.session == session) {
+            said.heard.get_or_insert(now);
         }
     }
 
     /// The engine has said that it knows of a heartbeat: the oldest one that it has not said so of.
-    pub(super) fn acknowledged(&mut self, attempt: AttemptId) {
-        if let Some(place) = self.said.iter().position(|(said, _)| *said == attempt)
-            && let (_, Some(heard)) = self.said.remove(place)
-        {
+    pub(super) fn acknowledged(&mut self, session: u64, attempt: AttemptId) {
+        if let Some(Said { heard: Some(heard), .. }) = self.take_said(session, attempt) {
             self.know(attempt, heard);
         }
     }
 
+    /// The oldest heartbeat that this session was told of.
+    fn take_said(&mut self, session: u64, attempt: AttemptId) -> Option<Said> {
+        let is_it = |said: &Said| said.attempt == attempt && said.session == session;
+        self.said.iter().position(is_it).map(|place| self.said.remove(place))
+    }
+
     /// The engine has said that it does not take a heartbeat: the oldest one that it has said nothing of.
-    pub(super) fn refused(&mut self, attempt: AttemptId) {
-        if let Some(place) = self.said.iter().position(|(said, _)| *said == attempt) {
-            self.said.remove(place);
-        }
+    pub(super) fn refused(&mut self, session: u64, attempt: AttemptId) {
+        self.take_said(session, attempt);
     }
 
     fn know(&mut self, attempt: AttemptId, heard: Time) {
@@ -97,7 +108,7 @@ impl Leases {
 
     /// Whatever was said so far is taken in and durable.
     pub(super) fn all_known(&mut self, now: Time) {
-        for (attempt, heard) in std::mem::take(&mut self.said) {
+        for Said { attempt, heard, .. } in std::mem::take(&mut self.said) {
             if let Some(heard) = heard {
                 self.know(attempt, heard);
             }
@@ -112,14 +123,32 @@ impl Leases {
     }
 
     /// Somebody says that the worker of an attempt is gone.
-    pub(super) fn lost(&mut self, attempt: AttemptId) {
+    pub(super) fn lost(&mut self, session: u64, attempt: AttemptId) {
         self.gone.insert(attempt);
-        self.told_gone.insert(attempt);
+        self.told_gone.insert(attempt, session);
+    }
+
+    /// The server whose executor has this attempt is dead.
+    pub(super) fn lost_with_session(&mut self, attempt: AttemptId) {
+        self.gone.insert(attempt);
+    }
+
+    /// Whether somebody has said that the worker of an attempt is gone.
+    pub(super) fn is_lost(&self, attempt: AttemptId) -> bool {
+        self.gone.contains(&attempt)
     }
 
     /// The attempts whose loss the engine has been told of and must act on.
     pub(super) fn losses_told(&self) -> impl Iterator<Item = AttemptId> {
-        self.told_gone.iter().copied()
+        self.told_gone.keys().copied()
+    }
+
+    /// The server with this session died: what it was told last may have been lost with it.
+    pub(super) fn died(&mut self, session: u64, at: Time) {
+        self.said.retain(|said| said.session != session);
+        self.ended.retain(|_, (told, _)| *told != session);
+        self.told_gone.retain(|_, told| *told != session);
+        self.all_possible(at);
     }
 
     /// The engine died then, and what was said last may have been lost with it.
@@ -143,7 +172,8 @@ impl Leases {
         }
     }
 
-    /// The attempt of this unit ended: if it was called stuck, was its limit over?
+    /// The attempt of this unit ended, as this session has decided: if it was called stuck, was its limit over?
+    #[expect(clippy::too_many_arguments, reason = "each is another thing")]
     pub(super) fn check_end(
         &self,
         id: AttemptId,
@@ -152,6 +182,7 @@ impl Leases {
         (event, at): (&Event, Time),
         outcome: &Outcome,
         recount: &Recount,
+        decided_by: u64,
     ) -> Result<(), Broken> {
         let Some(state) = before.unit(id.unit).map(|unit| &unit.state) else { return Ok(()) };
         let broken =
@@ -166,8 +197,9 @@ impl Leases {
         }
         let UnitState::Active(live) = state else { return Ok(()) };
         let Some(limit) = stuck_by(outcome, step, &live.doing, &event.by) else { return Ok(()) };
-        if let (Some(ended), false) = (self.ended.get(&id), limit == StuckLimit::Gone)
-            && *ended < at
+        // What another server was told, this one need not know.
+        if let (Some((told, ended)), false) = (self.ended.get(&id), limit == StuckLimit::Gone)
+            && (*told, *ended < at) == (decided_by, true)
         {
             return broken(format!("called stuck at {at}, and its worker had ended it at {ended}"));
         }

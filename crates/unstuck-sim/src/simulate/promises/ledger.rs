@@ -17,19 +17,23 @@ use unstuck_engine::bulk::BulkCommand;
 use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::{EngineError, Request, Ticket};
 
+use super::early_events::{Attribution, EarlyEvent, EarlyEvents};
 use super::matching::{StoredPolicies, matches_command, matches_says, worker_fact};
 use super::{Broken, Promise};
 
 /// What was asked and answered.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    open: BTreeMap<Ticket, Request>,
+    /// By ticket, with the session that was asked.
+    open: BTreeMap<Ticket, (u64, Request)>,
     /// Answered with "done": its event must come.
     owed: Vec<(Request, Answer)>,
     /// What workers have said that has not become an event; most of it never will.
     words: BTreeMap<AttemptId, Vec<Report>>,
-    /// Not answered before the process died: it may have been done or not.
-    unknown: Vec<Request>,
+    /// Not answered before the process of this session died: it may have been done or not.
+    unknown: Vec<(u64, Request)>,
+    /// What has become durable before whoever asked was told.
+    pub(super) early: EarlyEvents,
     /// Everybody who has ever asked for something.
     actors: BTreeSet<Arc<str>>,
     /// What was said to have been done before, or to exist.
@@ -66,7 +70,7 @@ pub(super) enum Meaning {
 }
 
 impl Ledger {
-    pub(super) fn asked(&mut self, request: &Request) {
+    pub(super) fn asked(&mut self, session: u64, request: &Request) {
         match request {
             Request::Start { ticket, .. }
             | Request::Command { ticket, .. }
@@ -75,7 +79,7 @@ impl Ledger {
                 if let Some(Actor::User(name)) = actor_of(request) {
                     self.actors.insert(name);
                 }
-                self.open.insert(*ticket, request.clone());
+                self.open.insert(*ticket, (session, request.clone()));
             }
             Request::Executor(ExecutorReport::Report(attempt, says)) => {
                 self.words.entry(*attempt).or_default().push(says.clone());
@@ -87,7 +91,7 @@ impl Ledger {
     /// Whether somebody has asked to forget this run, and was not answered.
     pub(super) fn may_be_forgotten(&self, run: RunId) -> bool {
         let names = |request: &Request| matches!(request, Request::Forget { runs, .. } if runs.iter().any(|(id, _)| *id == run));
-        self.open.values().any(names) || self.unknown.iter().any(names)
+        self.open.values().chain(&self.unknown).any(|(_, request)| names(request))
     }
 
     pub(super) fn replied(
@@ -95,10 +99,12 @@ impl Ledger {
         ticket: Ticket,
         result: &Result<Answer, EngineError>,
     ) -> Result<Meaning, Broken> {
-        let Some(request) = self.open.remove(&ticket) else {
+        let Some((session, request)) = self.open.remove(&ticket) else {
             let what = format!("ticket {ticket} is answered twice, or was never asked");
             return Err(Broken { promise: Promise::Kept, run: None, what });
         };
+        let is_paid =
+            self.early.replied(ticket, session, &request, result.as_ref().ok().copied(), &self.open)?;
         let answer = match result {
             Ok(answer) => *answer,
             Err(error) => return self.refused(&request, error),
@@ -123,14 +129,16 @@ impl Ledger {
             ) => {
                 let attempt = *attempt;
                 // It becomes an event where it tells something, or begins the attempt.
-                self.owed.push((request, answer));
+                if !self.early.is_used() {
+                    self.owed.push((request, answer));
+                }
                 return Ok(Meaning::Alive(attempt));
             }
             (Request::Command { .. }, Answer::Already | Answer::Exists(_)) => {}
             (Request::Start { start, .. }, Answer::Exists(run) | Answer::Started(run)) => {
                 let (flow, key, input) = (start.flow.clone(), start.key.clone(), start.input.clone());
                 self.claims.push(Claim::HasKey { flow, key, run, input });
-                if matches!(answer, Answer::Started(_)) {
+                if matches!(answer, Answer::Started(_)) && !is_paid {
                     self.owed.push((request, answer));
                 }
             }
@@ -138,6 +146,7 @@ impl Ledger {
                 let what = format!("a start is answered with {answer:?}, which names no run");
                 return Err(Broken { promise: Promise::Kept, run: None, what });
             }
+            (Request::Command { .. }, Answer::Done | Answer::Started(_)) if is_paid => {}
             (Request::Command { .. }, Answer::Done | Answer::Started(_)) => self.owed.push((request, answer)),
             (Request::Executor(_) | Request::Lost { .. }, _) => {}
         }
@@ -168,16 +177,18 @@ impl Ledger {
         Ok(Meaning::Nothing)
     }
 
-    /// Finds what is behind an event of a run that is as `before`. Gives the request, where it is known which it was.
+    /// Finds what is behind an event of a run that is as `before`, of this session. Gives the request, where it is known which
+    /// it was.
     pub(super) fn attribute(
         &mut self,
+        session: u64,
         run: RunId,
         event: &Event,
         before: Option<&Run>,
     ) -> Result<Option<Request>, Broken> {
         match &event.by {
             Actor::Engine => Ok(None),
-            Actor::Worker => self.attribute_to_worker(run, event, before).map(|()| None),
+            Actor::Worker => self.attribute_to_worker(session, run, event, before).map(|()| None),
             Actor::User(name) => {
                 let is_behind = |request: &Request| matches_request(request, run, event, before);
                 // A start says which run it has started.
@@ -189,7 +200,17 @@ impl Ledger {
                     self.remember_payload(&request, event);
                     return Ok(Some(request));
                 }
-                if let Some(place) = self.unknown.iter().position(is_behind) {
+                let early = || EarlyEvent::of_user(session, run, event, before);
+                match self.early.attribute(early, &self.open) {
+                    Some(Attribution::To(request)) => {
+                        self.remember_payload(&request, event);
+                        return Ok(Some(*request));
+                    }
+                    Some(Attribution::ToOneOfSeveral) => return Ok(None),
+                    None => {}
+                }
+                let is_its = |(asked, request): &(u64, Request)| *asked == session && is_behind(request);
+                if let Some(place) = self.unknown.iter().position(is_its) {
                     // Which of several that are alike it was is not known.
                     self.unknown.remove(place);
                     return Ok(None);
@@ -214,7 +235,13 @@ impl Ledger {
         }
     }
 
-    fn attribute_to_worker(&mut self, run: RunId, event: &Event, before: Option<&Run>) -> Result<(), Broken> {
+    fn attribute_to_worker(
+        &mut self,
+        session: u64,
+        run: RunId,
+        event: &Event,
+        before: Option<&Run>,
+    ) -> Result<(), Broken> {
         let Some((unit, fact)) = worker_fact(event) else {
             return Err(Broken::of(
                 Promise::Fenced,
@@ -237,6 +264,15 @@ impl Ledger {
             self.remember_payload(&request, event);
             return Ok(());
         }
+        let early = || EarlyEvent::of_worker(session, id, fact);
+        match self.early.attribute(early, &self.open) {
+            Some(Attribution::To(request)) => {
+                self.remember_payload(&request, event);
+                return Ok(());
+            }
+            Some(Attribution::ToOneOfSeveral) => return Ok(()),
+            None => {}
+        }
         if let Some(words) = self.words.get_mut(&id)
             && let Some(place) = words.iter().position(|says| matches_says(says, fact))
         {
@@ -244,7 +280,7 @@ impl Ledger {
             self.kept.extend(StoredPolicies::of_says(run, &says, event));
             return Ok(());
         }
-        if let Some(place) = self.unknown.iter().position(says_it) {
+        if let Some(place) = self.unknown.iter().position(|(_, request)| says_it(request)) {
             self.unknown.remove(place);
             return Ok(());
         }
@@ -279,12 +315,27 @@ impl Ledger {
             Request::Bulk { bulk, command, .. } => Some((*bulk, *command)),
             _ => None,
         };
-        self.unknown.iter().filter_map(command).collect()
+        self.unknown.iter().filter_map(|(_, request)| command(request)).collect()
     }
 
     /// The process died: who was not answered does not know.
     pub(super) fn crashed(&mut self) {
         self.unknown = std::mem::take(&mut self.open).into_values().collect();
+    }
+
+    /// The server with this session died: who asked it and was not answered does not know.
+    pub(super) fn died(&mut self, session: u64) {
+        let is_its = |_: &Ticket, (asked, _): &mut (u64, Request)| *asked == session;
+        for (ticket, asked) in self.open.extract_if(.., is_its) {
+            if !self.early.forget(ticket) {
+                self.unknown.push(asked);
+            }
+        }
+    }
+
+    /// All that was on its way is durable or gone: what was not done by now will not be.
+    pub(super) fn all_durable(&mut self) {
+        self.unknown.clear();
     }
 
     /// What had been done before the crash was found: the rest is gone, the words of workers too.
@@ -294,7 +345,7 @@ impl Ledger {
     }
 }
 
-fn matches_request(request: &Request, run: RunId, event: &Event, before: Option<&Run>) -> bool {
+pub(super) fn matches_request(request: &Request, run: RunId, event: &Event, before: Option<&Run>) -> bool {
     if actor_of(request).as_ref() != Some(&event.by) {
         return false;
     }

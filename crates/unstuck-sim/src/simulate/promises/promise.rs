@@ -59,11 +59,15 @@ pub enum Promise {
     PausedPolicies,
     /// Readers see what is durable and only that.
     Shown,
+    /// Who lives loses nothing to another server, and who was taken for dead changes nothing.
+    Sessions,
+    /// What one server changes holds for the others.
+    Shared,
 }
 
 impl Promise {
     /// Every promise.
-    pub const ALL: [Promise; 26] = [
+    pub const ALL: [Promise; 28] = [
         Promise::Kept,
         Promise::Once,
         Promise::Fenced,
@@ -90,6 +94,8 @@ impl Promise {
         Promise::Queues,
         Promise::PausedPolicies,
         Promise::Shown,
+        Promise::Sessions,
+        Promise::Shared,
     ];
 
     /// The promise as a sentence.
@@ -152,14 +158,14 @@ impl Promise {
             Promise::Reruns => {
                 "a rerun runs the chosen steps and all that depends on them, and never what is completed besides"
             }
-            Promise::Queues => {
-                "what was stuck goes to the front the first time, and to the back from the second on"
-            }
+            Promise::Queues => "what was stuck goes to the front the first time, and to the back after that",
             Promise::PausedPolicies => {
                 "no policy resumes anything while automatic resumes are paused; what was due by the unpause resumes at \
                  most at the rate that was asked for"
             }
             Promise::Shown => "a reader sees what anybody was told of, and nothing that a crash takes back",
+            Promise::Sessions => "a live server loses nothing to another, and a dead one changes nothing",
+            Promise::Shared => "what one server has changed holds for all that others decide after it",
         }
     }
 
@@ -192,6 +198,8 @@ impl Promise {
             Promise::Queues => "queues",
             Promise::PausedPolicies => "paused policies",
             Promise::Shown => "shown",
+            Promise::Sessions => "sessions",
+            Promise::Shared => "shared",
         }
     }
 }

@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 
 use unstuck_core::command::Report;
 use unstuck_core::event::{Event, Fact, UnitFact};
+use unstuck_core::evolve::evolve;
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::Time;
 use unstuck_store::verify::{self, history::HistoryCheck};
 
 use super::dues::Due;
 use super::matching::says_the_same;
 use super::model::RunModel;
 use super::recount::Recount;
-use super::{Broken, Promise};
+use super::{Broken, Promise, is_under_way};
 
 /// What is known for good of one run.
 #[derive(Debug)]
@@ -54,6 +56,20 @@ impl RunRecord {
     /// The number of its last event.
     pub(super) fn seq(&self) -> u64 {
         self.history.seq()
+    }
+
+    /// When an attempt that was under way was no longer, by the clock as it was then.
+    pub(super) fn ended_at(&self, id: AttemptId) -> Option<Time> {
+        let (mut run, mut was_under_way, mut ended) = (None, false, None);
+        for event in &self.events {
+            evolve(&mut run, event);
+            let is_now = run.as_ref().is_some_and(|run| is_under_way(run, id));
+            if was_under_way && !is_now {
+                ended = Some(event.time());
+            }
+            was_under_way = is_now;
+        }
+        ended
     }
 
     /// Whether the worker of this attempt has said this before: each answer may be repeated safely.

@@ -18,6 +18,8 @@ pub(super) struct Switch {
     /// When what had waited was resumed, paced.
     turns: Vec<Time>,
     last: PolicySwitch,
+    /// Whoever gives out turns may be dead, and not known to be.
+    is_orphaned: bool,
 }
 
 /// Where it stands, in paced time.
@@ -53,6 +55,11 @@ impl Switch {
         }
     }
 
+    /// Turns are given out by one server, which may be dead without anybody knowing it, or is there.
+    pub(super) fn set_orphaned(&mut self, is_orphaned: bool) {
+        self.is_orphaned = is_orphaned;
+    }
+
     /// As it was acknowledged last.
     pub(super) fn last(&self) -> &PolicySwitch {
         &self.last
@@ -74,6 +81,7 @@ impl Switch {
         }
     }
 
+    /// However many servers share the store, there is one pace.
     fn check_resume(&mut self, run: RunId, due: Time, at: Time) -> Result<(), Broken> {
         let stands = self.at(at);
         let waits = |stand: &SwitchPosition| match *stand {
@@ -104,6 +112,7 @@ impl Switch {
     pub(super) fn latest(&self, due: Time, now: Time) -> Option<Time> {
         match self.stands.last().map_or(SwitchPosition::On, |(_, stand)| *stand) {
             SwitchPosition::Paused => None,
+            SwitchPosition::Unpaused(from, _) if due <= from && self.is_orphaned => None,
             SwitchPosition::Unpaused(from, span) if due <= from => Some(due.max(now) + span + Millis(1)),
             SwitchPosition::On | SwitchPosition::Unpaused(..) => Some(due),
         }

@@ -1,6 +1,7 @@
 //! Each promise, broken on purpose: a watch that cannot bark is no watch.
 
 mod bench;
+mod two_servers;
 mod watched;
 
 use std::collections::BTreeSet;
@@ -55,6 +56,7 @@ fn every_promise_is_found_broken_when_it_is() {
         ("open errors are forgotten", Promise::Errors, errors_forgotten),
     ];
     cases.extend(watched::CASES);
+    cases.extend(two_servers::CASES);
     let mut broken = BTreeSet::new();
     for (what, promise, doctored) in cases {
         let found = doctored().expect_err(what);

@@ -10,7 +10,8 @@ use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::Request;
 use unstuck_store::conformance::TestStore;
 
-use super::{PendingRequest, Process, World, faults};
+use super::node::Process;
+use super::{PendingRequest, World, faults};
 use crate::simulate::plan::{Fault, Nonsense, OperatorAct, StoreFault};
 
 /// Whether a request is heard once, by nobody who would repeat it.
@@ -35,21 +36,21 @@ impl<S: TestStore> World<'_, S> {
 
     /// Before a step that is to fail: nothing else is on its way, so that it fails alone.
     pub(super) fn before_step(&mut self) {
-        if self.fails_hearing.is_none() || !self.is_word_in_line || !self.is_rough {
+        if self.fails_hearing.is_none() || !self.nodes[self.here].is_word_in_line || !self.is_rough {
             return;
         }
-        if let Process::Up(machine) = &mut self.process {
+        if let Process::Up(machine) = &mut self.nodes[self.here].process {
             machine.engine.store().make_durable(usize::MAX);
         }
     }
 
     /// After it: what it has staged is gone.
     pub(super) fn after_step(&mut self) {
-        if !std::mem::take(&mut self.is_word_in_line) || !self.is_rough {
+        if !std::mem::take(&mut self.nodes[self.here].is_word_in_line) || !self.is_rough {
             return;
         }
         let Some(trouble) = self.fails_hearing.take() else { return };
-        let Process::Up(machine) = &mut self.process else { return };
+        let Process::Up(machine) = &mut self.nodes[self.here].process else { return };
         if machine.engine.store().fail_next(&faults::error(trouble)) > 0 {
             let fault = Fault::FailHearing(trouble);
             self.faults.count(fault.words());

@@ -6,15 +6,17 @@ use unstuck_core::id::RunId;
 use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::run::{PausedBy, Run};
 use unstuck_core::model::unit::{UnitRef, UnitState, Waiting};
-use unstuck_core::time::Millis;
+use unstuck_core::time::{Millis, Time};
 use unstuck_engine::bulk::BulkCommand;
 use unstuck_engine::engine::NextStep;
 use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::Request;
 use unstuck_store::conformance::TestStore;
 
+use super::node::{Node, Process};
 use super::operators::operator;
-use super::{PendingRequest, Process, World, WorldEvent};
+use super::servers::SESSION_IS_OVER;
+use super::{PendingRequest, World, WorldEvent};
 use crate::simulate::plan::OperatorAct;
 use crate::simulate::promises::{Broken, Promise};
 
@@ -22,6 +24,9 @@ use crate::simulate::promises::{Broken, Promise};
 const MAX_TIME: Millis = Millis::hours(24 * 200);
 /// Nobody has to answer more often than this.
 const MAX_ANSWERS: u32 = 200;
+/// Longer than a server takes to renew its session, and so often: until then whoever was dead is known to be.
+const LAST_LOOK: Millis = Millis(3_500);
+const LAST_LOOKS: u32 = 13;
 /// Whoever answers gives up on what comes back after so many answers.
 const PATIENCE: u64 = 3;
 
@@ -34,18 +39,12 @@ impl<S: TestStore> World<'_, S> {
         self.say(format_args!("faults stop"));
         self.is_rough = false;
         (self.outage, self.slow_until) = (None, self.now);
-        self.agenda.retain(|coming| !matches!(coming, WorldEvent::Open(_) | WorldEvent::Thaw));
-        self.set_wall_right();
-        self.open(0)?;
-        self.thaw();
-        if self.blocked.is_some() {
-            self.disk()?;
-        }
+        self.bring_servers_back()?;
         self.everybody_is_well();
-        self.step()?;
+        self.step_due()?;
         let begun = self.now;
         let mut answers = Answers::new();
-        let mut times = 0;
+        let (mut times, mut looks) = (0, LAST_LOOKS);
         loop {
             let next = self.next_moment();
             let is_busy = next.is_some_and(|at| at <= self.now);
@@ -57,9 +56,23 @@ impl<S: TestStore> World<'_, S> {
                 self.step()?;
                 continue;
             }
-            let Some(at) = next else { return self.check_finished() };
+            let Some(at) = next.or_else(|| self.last_look(&mut looks)) else { return self.check_finished() };
             if at.since(begun) > MAX_TIME {
                 break;
+            }
+            if next.is_some() {
+                looks = LAST_LOOKS;
+            }
+            if self.is_shared() && at.since(self.now) > SESSION_IS_OVER {
+                // Nobody is dead by then of whom it is not known.
+                let known = begun + SESSION_IS_OVER;
+                if self.now < known {
+                    self.advance(known)?;
+                    continue;
+                }
+                if self.is_asleep() {
+                    self.fast_forward(at.back(Millis::seconds(8)));
+                }
             }
             self.advance(at)?;
             self.handle_next_event()?;
@@ -72,6 +85,37 @@ impl<S: TestStore> World<'_, S> {
         })
     }
 
+    /// The servers that are left are there, with clocks that are right.
+    fn bring_servers_back(&mut self) -> Result<(), Broken> {
+        self.agenda.retain(|coming| !matches!(coming, WorldEvent::Open(..) | WorldEvent::Thaw(_)));
+        for place in 0..self.nodes.len() {
+            self.go_to(place);
+            self.set_wall_right();
+            let is_left = !self.is_shared() || self.plan.survivors.includes(place);
+            self.nodes[place].lags_until = self.now;
+            if is_left {
+                self.open(0)?;
+                self.thaw();
+            } else if matches!(self.nodes[place].process, Process::Up(_)) {
+                self.faults.count("a server dies for good");
+                self.crash(Millis::ZERO, 0);
+                self.agenda.retain(|coming| !matches!(coming, WorldEvent::Open(..)));
+            }
+        }
+        if self.nodes.iter().any(|node| node.blocked.is_some()) {
+            self.disk()?;
+        }
+        let left = (0..self.nodes.len()).find(|place| self.nodes[*place].is_up());
+        self.go_to(left.unwrap_or(0));
+        Ok(())
+    }
+
+    /// Where nothing is to come, servers that renew their sessions may find something all the same: so many times.
+    fn last_look(&mut self, looks: &mut u32) -> Option<Time> {
+        *looks = looks.checked_sub(1).filter(|_| self.is_shared())?;
+        Some(self.now + LAST_LOOK)
+    }
+
     fn check_finished(&mut self) -> Result<(), Broken> {
         if let Some(run) = self.known_runs().into_iter().find(|run| !run.is_final()) {
             let mut units = Vec::new();
@@ -82,7 +126,7 @@ impl<S: TestStore> World<'_, S> {
             return Err(Broken::of(Promise::Moved, run.id, what));
         }
         let now = self.moment();
-        if let Process::Up(host) = &mut self.process {
+        if let Process::Up(host) = &mut self.nodes[self.here].process {
             self.promises.settled(&mut host.engine, now)?;
         }
         Ok(())
@@ -90,10 +134,10 @@ impl<S: TestStore> World<'_, S> {
 
     /// Whether nothing is in line and nothing on its way.
     fn is_quiet(&mut self) -> bool {
-        self.engine().is_some_and(|engine| {
-            engine.backlog() == 0
-                && engine.outstanding() == 0
-                && matches!(engine.next_step(), NextStep::At(_) | NextStep::Idle)
+        self.nodes.iter_mut().filter_map(Node::running_host).all(|host| {
+            host.engine.backlog() == 0
+                && host.engine.outstanding() == 0
+                && matches!(host.engine.next_step(), NextStep::At(_) | NextStep::Idle)
         })
     }
 

@@ -7,7 +7,8 @@ use unstuck_store::conformance::TestStore;
 use unstuck_store::contract::StoreError;
 
 use super::host::Host;
-use super::{Process, World, WorldEvent};
+use super::node::Process;
+use super::{World, WorldEvent};
 use crate::simulate::plan::{Crash, Fault, StoreFault};
 use crate::simulate::promises::Broken;
 use crate::simulate::trace::BEGIN;
@@ -31,8 +32,12 @@ impl<S: TestStore> World<'_, S> {
     /// Something breaks. Where there is nothing to break, nothing is counted.
     pub(super) fn fault(&mut self, fault: Fault) -> Result<(), Broken> {
         let has_fired = match fault {
-            Fault::ClockForward(span) => self.set_wall(self.skew.saturating_add_unsigned(span.0)),
-            Fault::ClockBack(span) => self.set_wall(self.skew.saturating_sub_unsigned(span.0)),
+            Fault::ClockForward(span) => {
+                self.set_wall(self.nodes[self.here].skew.saturating_add_unsigned(span.0))
+            }
+            Fault::ClockBack(span) => {
+                self.set_wall(self.nodes[self.here].skew.saturating_sub_unsigned(span.0))
+            }
             Fault::ClockRight => self.set_wall(0),
             Fault::KillWorker { nth, noticed, back, cut_off } => {
                 self.some_worker(nth).map(|place| self.kill(place, noticed, back, cut_off)).is_some()
@@ -44,9 +49,10 @@ impl<S: TestStore> World<'_, S> {
                 let count = self.workers.len() as u64;
                 let place = usize::try_from(nth % count).unwrap_or(0);
                 let is_there = self.workers[place].is_local || self.elsewhere().contains(&place);
+                self.go_to(self.workers[place].node);
                 is_there.then(|| self.release(place, back)).is_some()
             }
-            _ if !matches!(self.process, Process::Up(_)) => false,
+            _ if !matches!(self.nodes[self.here].process, Process::Up(_)) => false,
             Fault::Crash { at, down, again } => self.crash_at(at, down, again)?,
             Fault::Stop { down } => self.stop(down)?,
             Fault::RefuseStage(trouble) => self.refuse(trouble),
@@ -61,8 +67,19 @@ impl<S: TestStore> World<'_, S> {
             Fault::LongPause(span) => {
                 let is_new = self.is_up();
                 if is_new {
-                    self.frozen = Some(self.now);
-                    self.agenda.put(self.now + span, WorldEvent::Thaw);
+                    self.nodes[self.here].frozen = Some(self.now);
+                    self.agenda.put(self.now + span, WorldEvent::Thaw(self.here));
+                    self.record_silence();
+                    self.lose_connections();
+                    self.leave_stages();
+                }
+                is_new
+            }
+            Fault::FallBehind(span) => {
+                let is_new = self.is_up();
+                if is_new {
+                    self.nodes[self.here].lags_until = self.now + span;
+                    self.fall_behind();
                 }
                 is_new
             }
@@ -79,10 +96,10 @@ impl<S: TestStore> World<'_, S> {
 
     /// Somebody sets the clock on the wall; nobody tells the engine.
     fn set_wall(&mut self, skew: i64) -> bool {
-        let is_new = self.skew != skew;
-        self.skew = skew;
+        let is_new = self.nodes[self.here].skew != skew;
+        self.nodes[self.here].skew = skew;
         self.set_time(self.now);
-        if is_new && !matches!(self.process, Process::Up(_)) {
+        if is_new && !matches!(self.nodes[self.here].process, Process::Up(_)) {
             self.faults.count("clock set while there is no engine");
         }
         is_new
@@ -93,10 +110,12 @@ impl<S: TestStore> World<'_, S> {
         self.set_wall(0);
     }
 
-    fn some_worker(&self, nth: u64) -> Option<usize> {
+    fn some_worker(&mut self, nth: u64) -> Option<usize> {
         let there = self.elsewhere();
         let place = usize::try_from(nth % there.len().max(1) as u64).unwrap_or(0);
-        there.get(place).copied()
+        let place = there.get(place).copied()?;
+        self.go_to(self.workers[place].node);
+        Some(place)
     }
 
     fn deafen(&mut self, place: usize, span: Millis) {
@@ -149,36 +168,50 @@ impl<S: TestStore> World<'_, S> {
 
     /// The process dies now; another one opens the store later, and dies again so many times.
     pub(super) fn crash(&mut self, down: Millis, again: u64) {
+        self.collect_durable();
         self.promises.died(self.moment());
-        let process = std::mem::replace(&mut self.process, Process::Changing);
-        self.process = match process {
+        let (here, is_shared) = (self.here, self.is_shared());
+        let node = &mut self.nodes[here];
+        let process = std::mem::replace(&mut node.process, Process::Changing);
+        node.process = match process {
+            Process::Up(host) if is_shared => Process::Down(host.engine.into_store().replace_handle()),
             Process::Up(host) => Process::Down(host.engine.into_store().reopen()),
             other => other,
         };
-        (self.frozen, self.blocked) = (None, None);
-        self.tickets.clear();
+        (node.frozen, node.blocked, node.lags_until) = (None, None, self.now);
+        self.tickets.retain(|_, (asked, _)| *asked != here);
         self.forget_local_attempts();
-        self.agenda.retain(|coming| !matches!(coming, WorldEvent::Thaw | WorldEvent::Open(_)));
-        self.agenda.put(self.now + down, WorldEvent::Open(again));
+        self.agenda.retain(
+            |coming| !matches!(coming, WorldEvent::Thaw(node) | WorldEvent::Open(node, _) if *node == here),
+        );
+        self.agenda.put(self.now + down, WorldEvent::Open(here, again));
+        if is_shared {
+            self.record_silence();
+            self.lose_connections();
+            self.leave_stages();
+        }
     }
 
     /// A process opens the store.
     pub(super) fn open(&mut self, again: u64) -> Result<(), Broken> {
-        let process = std::mem::replace(&mut self.process, Process::Changing);
+        let process = std::mem::replace(&mut self.nodes[self.here].process, Process::Changing);
         let Process::Down(store) = process else {
-            self.process = process;
+            self.nodes[self.here].process = process;
             return Ok(());
         };
         let engine = Engine::new(store, self.compile(), self.settings());
         let engine =
             engine.map_err(|error| super::never_rests(&format!("the store does not open: {error}")))?;
-        self.process = Process::Up(Host::new(engine, self.clocks.clone()));
+        let clocks = self.nodes[self.here].clocks.clone();
+        self.nodes[self.here].process = Process::Up(Host::new(engine, clocks));
         let now = self.moment();
         self.say(format_args!("the process opens the store"));
-        if std::mem::take(&mut self.is_unsure_of_policies) {
+        self.listen();
+        self.collect_durable();
+        if std::mem::take(&mut self.nodes[self.here].is_unsure_of_policies) {
             self.tell_policies();
         }
-        if let Process::Up(host) = &mut self.process {
+        if let Process::Up(host) = &mut self.nodes[self.here].process {
             self.promises.after_crash(&mut host.engine, now)?;
         }
         self.find_runs();
@@ -199,7 +232,7 @@ impl<S: TestStore> World<'_, S> {
         }
         self.say(format_args!("the process stops"));
         for place in 0..self.workers.len() {
-            if self.workers[place].is_local {
+            if self.workers[place].is_local && self.workers[place].node == self.here {
                 self.release(place, Millis::ZERO);
             }
         }
@@ -211,13 +244,17 @@ impl<S: TestStore> World<'_, S> {
             engine.store().make_durable(usize::MAX);
         }
         self.step()?;
+        if let Some(engine) = self.engine() {
+            engine.end_session();
+        }
+        self.promises.record_session_end();
         self.crash(down, 0);
         Ok(true)
     }
 
     /// The process goes on. Whether that is noticed is its own business; where it must be, who watches is told.
     pub(super) fn thaw(&mut self) {
-        let Some(since) = self.frozen.take() else { return };
+        let Some(since) = self.nodes[self.here].frozen.take() else { return };
         self.say(format_args!("the process goes on after a stop"));
         let (from, to) = (since.since(BEGIN), self.moment().uptime);
         let Some(host) = self.running_host() else { return };
@@ -229,7 +266,9 @@ impl<S: TestStore> World<'_, S> {
             return;
         }
         self.faults.count("stopped for seconds");
-        self.promises.stopped(from, to);
+        if !self.is_shared() {
+            self.promises.stopped(from, to);
+        }
         for (at, attempt) in unsaid {
             if let Some(attempt) = attempt {
                 self.faults.count("work ended in a stop");
@@ -240,8 +279,7 @@ impl<S: TestStore> World<'_, S> {
 
     /// If stages are on their way to the disk, something will become of them.
     pub(super) fn plan_disk(&mut self) {
-        let is_planned = self.disk_is_planned || self.frozen.is_some();
-        if is_planned || self.engine().is_none_or(|engine| engine.outstanding() == 0) {
+        if self.disk_is_planned || !self.awaits_disk() {
             return;
         }
         self.disk_is_planned = true;
@@ -253,8 +291,20 @@ impl<S: TestStore> World<'_, S> {
     /// The engine waits for its disk, or does not. While that is quick, it is stepped for whatever comes all the same.
     pub(super) fn waits_for_disk(&mut self, waits: bool) {
         if waits && self.slow_until > self.now && self.is_rough {
-            self.blocked = Some(self.now);
+            self.nodes[self.here].blocked = Some(self.now);
+            self.record_silence();
         }
+    }
+
+    /// Whether a server that is not stopped has stages on their way to the disk.
+    fn awaits_disk(&mut self) -> bool {
+        let is_shared = self.is_shared();
+        // Who is about to be stepped may have nothing on its way any more.
+        let going = self
+            .nodes
+            .iter_mut()
+            .filter(|node| node.frozen.is_none() && !(is_shared && node.step_is_planned));
+        going.into_iter().any(|node| node.running_host().is_some_and(|host| host.engine.outstanding() > 0))
     }
 
     /// Some stages become durable.
@@ -264,23 +314,48 @@ impl<S: TestStore> World<'_, S> {
             self.plan_disk();
             return Ok(());
         }
-        let count = self.chance(9).weighed(&[(60, usize::MAX), (25, 1), (15, 2)]);
-        if let Some(engine) = self.engine() {
-            engine.store().make_durable(count);
+        let mut count = self.chance(9).weighed(&[(60, usize::MAX), (25, 1), (15, 2)]);
+        if self.is_shared() && !self.awaits_disk() {
+            // What is on its way is of those who are gone or stopped.
+            count = usize::MAX;
         }
-        if self.frozen.is_some() {
+        match &mut self.watch {
+            Some(watch) => watch.make_durable(count),
+            None => {
+                if let Some(engine) = self.engine() {
+                    engine.store().make_durable(count);
+                }
+            }
+        }
+        self.collect_durable();
+        if count == usize::MAX {
+            self.promises.record_orphans(false);
+        }
+        for place in 0..self.nodes.len() {
+            self.go_to(place);
+            self.stop_waiting_for_disk()?;
+        }
+        Ok(())
+    }
+
+    /// The disk is there again for a server that waits for it.
+    fn stop_waiting_for_disk(&mut self) -> Result<(), Broken> {
+        if self.nodes[self.here].frozen.is_some() {
             return Ok(());
         }
-        let Some(since) = self.blocked.take() else { return Ok(()) };
+        let Some(since) = self.nodes[self.here].blocked.take() else { return Ok(()) };
         self.say(format_args!("the disk is there again"));
         let (from, to) = (since.since(BEGIN), self.moment().uptime);
         if to.0.saturating_sub(from.0) > UNNOTICED.0 {
             self.faults.count("a sync takes seconds");
-            self.promises.stopped(from, to);
+            if !self.is_shared() {
+                self.promises.stopped(from, to);
+            }
         }
         let outputs = self.engine().map(Engine::wait).unwrap_or_default();
+        self.collect_durable();
         self.hear(outputs)?;
-        let Process::Up(host) = &mut self.process else { return Ok(()) };
+        let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(()) };
         self.promises.settled_meanwhile(&mut host.engine)
     }
 }

@@ -96,7 +96,10 @@ impl<S: Store> Host<S> {
     /// When it has something to do, if nothing comes.
     pub(super) fn due(&mut self, now: Time, is_planned: bool) -> Option<Time> {
         match self.engine.next_step() {
-            NextStep::At(at) => Some(now + at.since(self.keeper.now())),
+            NextStep::At(at) => {
+                let due = self.due_but_renewal(at)?;
+                Some(now + due.since(self.keeper.now()))
+            }
             NextStep::Now if !is_planned => Some(now),
             NextStep::Now | NextStep::Settling | NextStep::Idle => None,
         }

@@ -14,7 +14,8 @@ use unstuck_engine::executor::{ExecutorReport, Job};
 use unstuck_engine::request::{EngineError, Request};
 use unstuck_store::conformance::TestStore;
 
-use super::{PendingRequest, Process, World, WorldEvent};
+use super::node::Process;
+use super::{PendingRequest, World, WorldEvent};
 use crate::simulate::plan::PlannedWorker;
 use crate::simulate::worker_behaviour::{Delivery, Ending, WorkerBehaviour};
 
@@ -34,6 +35,8 @@ const LAST: u64 = 1;
 pub(super) struct SimulatedWorker {
     pub(super) name: Arc<str>,
     pub(super) is_local: bool,
+    /// The place of the server that it is connected to.
+    pub(super) node: usize,
     queues: Arc<[Arc<str>]>,
     max_load: u32,
     /// Which start of it, elsewhere; beside the engine it is the engine's.
@@ -91,13 +94,16 @@ pub(super) enum WorkerEvent {
     Back,
     /// It is deaf no more.
     Hears,
+    /// It looks for another server.
+    Moves,
 }
 
 impl SimulatedWorker {
-    pub(super) fn new(plan: &PlannedWorker) -> SimulatedWorker {
+    pub(super) fn new(plan: &PlannedWorker, node: usize) -> SimulatedWorker {
         SimulatedWorker {
             name: plan.name.clone(),
             is_local: plan.local,
+            node,
             queues: plan.queues.clone().into(),
             max_load: plan.max_load,
             incarnation: 1,
@@ -109,7 +115,7 @@ impl SimulatedWorker {
         }
     }
 
-    fn worker(&self) -> Worker {
+    pub(super) fn worker(&self) -> Worker {
         Worker { name: self.name.clone(), incarnation: self.incarnation, local: self.is_local }
     }
 }
@@ -126,26 +132,35 @@ impl<S: TestStore> World<'_, S> {
             WorkerEvent::Noticed(incarnation) => self.notice(worker, incarnation),
             WorkerEvent::Back => self.back(worker),
             WorkerEvent::Hears => self.hears(worker),
+            WorkerEvent::Moves => self.move_worker(worker),
         }
     }
 
     /// Every worker that is there offers itself to a new engine: those beside it as new ones, the others with what they have.
     pub(super) fn offer_all(&mut self) {
         for place in 0..self.workers.len() {
+            if self.workers[place].node != self.here {
+                continue;
+            }
             if self.workers[place].is_local {
                 let incarnation = self.engine().map_or(0, |engine| engine.incarnation());
                 let worker = &mut self.workers[place];
                 (worker.incarnation, worker.is_up) = (incarnation, true);
                 worker.has.clear();
             }
-            if self.workers[place].is_up && !self.workers[place].is_leaving {
-                self.offer(place);
-            }
+            self.offer_if_there(place);
+        }
+    }
+
+    /// A worker offers itself, unless it is dead or about to stop.
+    pub(super) fn offer_if_there(&mut self, place: usize) {
+        if self.workers[place].is_up && !self.workers[place].is_leaving {
+            self.offer(place);
         }
     }
 
     fn offer(&mut self, place: usize) {
-        let Process::Up(machine) = &mut self.process else { return };
+        let Process::Up(machine) = &mut self.nodes[self.here].process else { return };
         let engine = &mut machine.engine;
         let worker = &self.workers[place];
         let who = worker.worker();
@@ -180,7 +195,11 @@ impl<S: TestStore> World<'_, S> {
             attempt.run,
             attempt.attempt
         ));
-        let Some(place) = self.workers.iter().position(|worker| worker.name == to.name) else { return };
+        let Some(place) = self.place_of(to) else { return };
+        if self.workers[place].node != self.here {
+            self.faults.count("handed to a worker that has gone to another server");
+            return self.ask(Request::Executor(ExecutorReport::Lost(attempt)));
+        }
         let conduct =
             if self.is_rough { WorkerBehaviour::of(self.plan.seed, job) } else { WorkerBehaviour::good() };
         let worker = &mut self.workers[place];
@@ -282,7 +301,7 @@ impl<S: TestStore> World<'_, S> {
         let mut chance = self.chance(11);
         let again = if is_rough { Millis(chance.between(2_000, 9_000)) } else { Millis::seconds(2) };
         self.agenda.put(self.now + again, WorldEvent::Worker(worker, WorkerEvent::Sends(number)));
-        if !matches!(self.process, Process::Up(_)) {
+        if !matches!(self.nodes[self.here].process, Process::Up(_)) {
             return;
         }
         let post = if is_rough { Delivery::of(self.plan.seed, attempt, kind, tries) } else { Delivery::Good };
@@ -364,7 +383,7 @@ impl<S: TestStore> World<'_, S> {
         }
         if self.held(place, incarnation, attempt).is_some() {
             self.workers[place].has.remove(&attempt);
-            self.ask(Request::Executor(ExecutorReport::Freed(attempt)));
+            self.tell_server_of(place, Request::Executor(ExecutorReport::Freed(attempt)));
         }
     }
 
@@ -406,7 +425,7 @@ impl<S: TestStore> World<'_, S> {
             "    {} loses attempt {} of {}: {why}",
             who.name, attempt.attempt, attempt.run
         ));
-        let Some(place) = self.workers.iter().position(|worker| worker.name == who.name) else { return };
+        let Some(place) = self.place_of(who) else { return };
         let longest = if self.is_rough { 4_000 } else { 1 };
         let delay = Millis(self.chance(13).between(0, longest));
         let event = WorkerEvent::Learns(who.incarnation, attempt);
@@ -549,7 +568,8 @@ impl<S: TestStore> World<'_, S> {
 
     /// All that its executors have goes with the process.
     pub(super) fn forget_local_attempts(&mut self) {
-        for worker in self.workers.iter_mut().filter(|worker| worker.is_local) {
+        let here = self.here;
+        for worker in self.workers.iter_mut().filter(|worker| worker.is_local && worker.node == here) {
             worker.has.clear();
         }
     }
@@ -557,6 +577,8 @@ impl<S: TestStore> World<'_, S> {
     /// Faults have stopped: everybody is there, and hears. What was begun while they happened goes on as it was to.
     pub(super) fn everybody_is_well(&mut self) {
         for place in 0..self.workers.len() {
+            self.move_worker(place);
+            self.go_to(self.workers[place].node);
             if self.workers[place].is_deaf {
                 self.hears(place);
             }
