@@ -15,7 +15,7 @@ mod under_way;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use unstuck_core::clock::ClockCorrection;
 use unstuck_core::home::Homes;
 use unstuck_core::id::Ids;
@@ -40,6 +40,7 @@ use self::under_way::UnderWay;
 use crate::backfill::backfill_open_errors;
 use crate::batch::BatchContext;
 use crate::bulk::Bulks;
+use crate::document::MAX_HISTORY;
 use crate::flows::{Compile, Flows};
 use crate::policies;
 use crate::request::{Output, Request};
@@ -92,8 +93,8 @@ pub struct Engine<S> {
     pub(crate) ids: Ids,
     random: Random,
     offers: Offers,
-    /// Executors that want the whole product with a job.
-    want_product: FxHashSet<Arc<str>>,
+    /// Workers that want what a product is made from with each job, and how many past attempts with it.
+    want_details: FxHashMap<Arc<str>, usize>,
     /// The attempts that executors of this process have, with the room that they take.
     handed_out: FxHashMap<AttemptId, (Worker, u32)>,
     /// The versions of what it knows of what all servers share.
@@ -178,7 +179,7 @@ impl<S: Store> Engine<S> {
             ids,
             random,
             offers: Offers::default(),
-            want_product: FxHashSet::default(),
+            want_details: FxHashMap::default(),
             handed_out: FxHashMap::default(),
             known,
             policies,
@@ -246,7 +247,7 @@ impl<S: Store> Engine<S> {
     /// An executor of this process waits for work.
     pub fn register(&mut self, offer: Offer, wants_product: bool) {
         if wants_product {
-            self.want_product.insert(offer.worker.name.clone());
+            self.want_details.insert(offer.worker.name.clone(), MAX_HISTORY);
         }
         self.offers.put(offer);
         self.more = true;
