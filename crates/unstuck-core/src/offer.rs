@@ -68,6 +68,8 @@ struct Member {
     places: Vec<Place>,
     /// Whether it stands in its lines: it has room.
     in_line: bool,
+    /// Whether it calls for work, and has the room of its open calls.
+    is_caller: bool,
 }
 
 impl Member {
@@ -136,7 +138,7 @@ impl Offers {
         let (capacity, held) = (offer.max_load, offer.max_load.saturating_sub(offer.free));
         let member = self.find_or_add_member(&offer.worker, &offer.queues);
         let found = &mut self.members[member];
-        (found.offer, found.capacity, found.held) = (offer, capacity, held);
+        (found.offer, found.capacity, found.held, found.is_caller) = (offer, capacity, held, false);
         self.update_lines(member);
     }
 
@@ -144,7 +146,7 @@ impl Offers {
     pub fn add_room(&mut self, worker: &Worker, queues: &Arc<[Arc<str>]>, max_load: u32, room: u32) {
         let member = self.find_or_add_member(worker, queues);
         let found = &mut self.members[member];
-        found.offer.max_load = max_load;
+        (found.offer.max_load, found.is_caller) = (max_load, true);
         found.capacity = found.capacity.saturating_add(room);
         found.update_free();
         self.update_lines(member);
@@ -181,7 +183,7 @@ impl Offers {
         let place = |line| Place { line, before: None, after: None };
         let places = std::iter::once(EVERYONE).chain(lines).map(place).collect();
         let offer = Offer { worker: worker.clone(), queues: queues.clone(), free: 0, max_load: 0 };
-        let member = self.members.insert(Member { offer, held, capacity, places, in_line: false });
+        let member = self.members.insert(Member { offer, held, capacity, places, in_line: false, is_caller: false });
         self.by_worker.insert((worker.name.clone(), worker.incarnation), member);
         member
     }
@@ -221,6 +223,11 @@ impl Offers {
     /// Returns the offer of a worker.
     pub fn of(&self, worker: &Worker) -> Option<&Offer> {
         self.find_member(worker).map(|member| &self.members[member].offer)
+    }
+
+    /// Returns whether a worker calls for work, rather than being here all the time.
+    pub fn is_caller(&self, worker: &Worker) -> bool {
+        self.find_member(worker).is_some_and(|member| self.members[member].is_caller)
     }
 
     /// Gives a worker the room of an ended attempt back; it joins its lines again if it was full.

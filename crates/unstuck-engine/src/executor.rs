@@ -100,13 +100,8 @@ impl ExecutorReport {
     /// The attempt, if this is the last word about it.
     pub fn ended_attempt(&self) -> Option<AttemptId> {
         match self {
-            ExecutorReport::Report(_, Report::Start | Report::Heartbeat { .. } | Report::Log(_)) => None,
-            ExecutorReport::Report(
-                attempt,
-                Report::Complete { .. } | Report::Fail { .. } | Report::Defer { .. } | Report::Release,
-            )
-            | ExecutorReport::Lost(attempt)
-            | ExecutorReport::Freed(attempt) => Some(*attempt),
+            ExecutorReport::Report(attempt, report) => report.ends_attempt().then_some(*attempt),
+            ExecutorReport::Lost(attempt) | ExecutorReport::Freed(attempt) => Some(*attempt),
         }
     }
 }

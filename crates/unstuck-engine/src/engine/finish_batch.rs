@@ -8,7 +8,7 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::error::{Error, Reason};
 use unstuck_store::contract::{BatchId, Interrupt, Stage, Store, StoreError};
 
-use super::Engine;
+use super::{Engine, key_of};
 use super::settling::OutstandingBatch;
 use crate::batch::{Batch, PayloadRead, dispatches};
 use crate::document::JobDetails;
@@ -139,7 +139,7 @@ impl<S: Store> Engine<S> {
             }
         };
         let input = read(unit.input.as_ref().unwrap_or(&run.input));
-        let details = self.want_details.get(&worker.name).map(|history| {
+        let details = self.want_details.get(&key_of(worker)).map(|history| {
             let signer = &self.session.signer;
             Box::new(JobDetails::gather(run, attempt, worker, signer, *history, &mut read))
         });
