@@ -217,6 +217,16 @@ pub enum Report {
     Log(Box<AttemptLog>),
 }
 
+impl Report {
+    /// Returns whether it is the last report about its attempt.
+    pub fn ends_attempt(&self) -> bool {
+        match self {
+            Report::Start | Report::Heartbeat { .. } | Report::Log(_) => false,
+            Report::Complete { .. } | Report::Fail { .. } | Report::Defer { .. } | Report::Release => true,
+        }
+    }
+}
+
 /// What a rerun of a final run does again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rerun {

@@ -29,12 +29,13 @@ pub struct Offer {
 impl Offer {
     /// Takes the room of an attempt; one that must run alone takes all of it.
     pub fn take_room(&mut self, demand: Demand) {
-        self.take_load(if demand.alone { WHOLE_WORKER } else { demand.load });
+        self.free = self.free.saturating_sub(load_of(demand).min(self.max_load));
     }
+}
 
-    fn take_load(&mut self, load: u32) {
-        self.free = self.free.saturating_sub(load.min(self.max_load));
-    }
+/// The load of an attempt: the whole worker for one that must run alone.
+fn load_of(demand: Demand) -> u32 {
+    if demand.alone { WHOLE_WORKER } else { demand.load }
 }
 
 /// The workers that wait for work. Whatever they could take has been handed to them already.
@@ -58,16 +59,37 @@ const EVERYONE: usize = 0;
 #[derive(Clone, Debug)]
 struct Member {
     offer: Offer,
+    /// The load that it was handed and has not given back.
+    held: u32,
+    /// How much it may be handed in all. Of a worker that is always here this is its maximum; of one that calls, what it
+    /// holds and the room of its open calls. It may be less than what is held: then there is no room until that is less.
+    capacity: u32,
     /// Its places: in the line of everyone, then in the line of each of its queues.
     places: Vec<Place>,
     /// Whether it stands in its lines: it has room.
     in_line: bool,
+    /// Whether it calls for work, and has the room of its open calls.
+    is_caller: bool,
 }
 
 impl Member {
     /// Returns whether the worker has room and does not stand in its lines.
     fn is_to_join(&self) -> bool {
         self.offer.free > 0 && !self.in_line
+    }
+
+    fn hold_load(&mut self, load: u32) {
+        self.held = self.held.saturating_add(load.min(self.offer.max_load));
+        self.update_free();
+    }
+
+    fn release_load(&mut self, load: u32) {
+        self.held = self.held.saturating_sub(load.min(self.offer.max_load));
+        self.update_free();
+    }
+
+    fn update_free(&mut self) {
+        self.offer.free = self.capacity.saturating_sub(self.held);
     }
 }
 
@@ -111,17 +133,47 @@ impl Default for Offers {
 }
 
 impl Offers {
-    /// Adds a worker, or replaces its offer.
+    /// Adds a worker that is always here, or replaces its offer.
     pub fn put(&mut self, offer: Offer) {
-        if let Some(member) = self.find_member(&offer.worker) {
-            if self.members[member].offer.queues == offer.queues {
-                self.members[member].offer = offer;
-                return self.update_lines(member);
-            }
-            self.remove(&offer.worker);
+        let (capacity, held) = (offer.max_load, offer.max_load.saturating_sub(offer.free));
+        let member = self.find_or_add_member(&offer.worker, &offer.queues);
+        let found = &mut self.members[member];
+        (found.offer, found.capacity, found.held, found.is_caller) = (offer, capacity, held, false);
+        self.update_lines(member);
+    }
+
+    /// A worker calls, and offers this much room more than it has offered already. What it holds it keeps.
+    pub fn add_room(&mut self, worker: &Worker, queues: &Arc<[Arc<str>]>, max_load: u32, room: u32) {
+        let member = self.find_or_add_member(worker, queues);
+        let found = &mut self.members[member];
+        (found.offer.max_load, found.is_caller) = (max_load, true);
+        found.capacity = found.capacity.saturating_add(room);
+        found.update_free();
+        self.update_lines(member);
+    }
+
+    /// A worker that calls takes back room that it has offered.
+    pub fn withdraw_room(&mut self, worker: &Worker, room: u32) {
+        if let Some(member) = self.find_member(worker) {
+            let found = &mut self.members[member];
+            found.capacity = found.capacity.saturating_sub(room);
+            found.update_free();
+            self.update_lines(member);
         }
-        let name = (offer.worker.name.clone(), offer.worker.incarnation);
-        let mut lines: Vec<usize> = offer.queues.iter().map(|queue| self.find_or_add_line(queue)).collect();
+    }
+
+    /// Returns the member of a worker with these queues; one that took from others joins its new lines at their ends.
+    fn find_or_add_member(&mut self, worker: &Worker, queues: &Arc<[Arc<str>]>) -> usize {
+        let (mut held, mut capacity) = (0, 0);
+        if let Some(member) = self.find_member(worker) {
+            let found = &self.members[member];
+            if found.offer.queues == *queues {
+                return member;
+            }
+            (held, capacity) = (found.held, found.capacity);
+            self.remove(worker);
+        }
+        let mut lines: Vec<usize> = queues.iter().map(|queue| self.find_or_add_line(queue)).collect();
         // A queue that is listed twice counts once.
         lines.sort_unstable();
         lines.dedup();
@@ -130,9 +182,10 @@ impl Offers {
         }
         let place = |line| Place { line, before: None, after: None };
         let places = std::iter::once(EVERYONE).chain(lines).map(place).collect();
-        let member = self.members.insert(Member { offer, places, in_line: false });
-        self.by_worker.insert(name, member);
-        self.update_lines(member);
+        let offer = Offer { worker: worker.clone(), queues: queues.clone(), free: 0, max_load: 0 };
+        let member = self.members.insert(Member { offer, held, capacity, places, in_line: false, is_caller: false });
+        self.by_worker.insert((worker.name.clone(), worker.incarnation), member);
+        member
     }
 
     /// Removes a worker from its lines, and every line that no worker takes from any more.
@@ -172,11 +225,15 @@ impl Offers {
         self.find_member(worker).map(|member| &self.members[member].offer)
     }
 
+    /// Returns whether a worker calls for work, rather than being here all the time.
+    pub fn is_caller(&self, worker: &Worker) -> bool {
+        self.find_member(worker).is_some_and(|member| self.members[member].is_caller)
+    }
+
     /// Gives a worker the room of an ended attempt back; it joins its lines again if it was full.
     pub fn release_room(&mut self, worker: &Worker, load: u32) {
         if let Some(member) = self.find_member(worker) {
-            let offer = &mut self.members[member].offer;
-            offer.free = offer.free.saturating_add(load.min(offer.max_load)).min(offer.max_load);
+            self.members[member].release_load(load);
             self.update_lines(member);
         }
     }
@@ -184,22 +241,23 @@ impl Offers {
     /// Takes room from a worker, which keeps its place in line.
     pub fn take_load(&mut self, worker: &Worker, load: u32) {
         if let Some(member) = self.find_member(worker) {
-            self.members[member].offer.take_load(load);
+            self.members[member].hold_load(load);
             self.update_lines(member);
         }
     }
 
-    /// Sets the free room of every worker to its maximum minus `used`.
+    /// Sets the free room of every worker to its capacity minus `used`.
     pub fn reset_room<'a>(&mut self, used: impl Iterator<Item = (&'a Worker, u32)>) {
         for member in self.members.occupied() {
-            self.members[member].offer.free = self.members[member].offer.max_load;
+            self.members[member].held = 0;
         }
         for (worker, load) in used {
             if let Some(member) = self.find_member(worker) {
-                self.members[member].offer.take_load(load);
+                self.members[member].hold_load(load);
             }
         }
         for member in self.members.occupied() {
+            self.members[member].update_free();
             self.update_lines(member);
         }
     }
@@ -256,7 +314,7 @@ impl Offers {
         if self.joining != Some(member) {
             self.flush_joining();
         }
-        self.members[member].offer.take_room(entry.demand);
+        self.members[member].hold_load(load_of(entry.demand));
         self.update_lines(member);
         if self.members[member].in_line {
             self.move_to_end(Seat { member, place: 0 });

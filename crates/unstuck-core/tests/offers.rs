@@ -12,6 +12,8 @@ use unstuck_core::random::Random;
 #[derive(Default)]
 struct Model {
     all: BTreeMap<u64, Offer>,
+    /// What each may have in all, and has.
+    room: BTreeMap<u64, (u32, u32)>,
     open: Vec<u64>,
     lines: BTreeMap<Arc<str>, Vec<u64>>,
 }
@@ -22,18 +24,34 @@ impl Model {
         if self.all.get(&id).is_some_and(|old| old.queues != offer.queues) {
             self.remove(id);
         }
+        self.room.insert(id, (offer.max_load, offer.max_load - offer.free));
         self.all.insert(id, offer);
         self.update(id);
     }
 
+    fn add_room(&mut self, offer: Offer, room: u32) {
+        let id = offer.worker.incarnation;
+        let (capacity, held) = self.room.get(&id).copied().unwrap_or_default();
+        if self.all.get(&id).is_some_and(|old| old.queues != offer.queues) {
+            self.remove(id);
+        }
+        self.room.insert(id, (capacity + room, held));
+        self.all.insert(id, offer);
+        self.change_room(id, |_| (0, 0));
+    }
+
     fn remove(&mut self, id: u64) {
         self.all.remove(&id);
+        self.room.remove(&id);
         self.update(id);
     }
 
-    fn set_free(&mut self, id: u64, change: impl Fn(&Offer) -> u32) {
-        if let Some(offer) = self.all.get_mut(&id) {
-            offer.free = change(offer);
+    /// Changes what a worker has, by loads that it takes and gives back, each of them the whole worker at most.
+    fn change_room(&mut self, id: u64, loads: impl Fn(&Offer) -> (u32, u32)) {
+        if let (Some(offer), Some((capacity, held))) = (self.all.get_mut(&id), self.room.get_mut(&id)) {
+            let (more, less) = loads(offer);
+            *held = (*held + more.min(offer.max_load)).saturating_sub(less.min(offer.max_load));
+            offer.free = capacity.saturating_sub(*held);
             self.update(id);
         }
     }
@@ -56,7 +74,7 @@ impl Model {
 
     fn hand_over(&mut self, id: u64, entry: &Entry<'_>) {
         let load = |offer: &Offer| if entry.demand.alone { offer.max_load } else { entry.demand.load };
-        self.set_free(id, |offer| offer.free - load(offer).min(offer.max_load));
+        self.change_room(id, |offer| (load(offer), 0));
         for line in [Some(&mut self.open), self.lines.get_mut(entry.queue)].into_iter().flatten() {
             if line.contains(&id) {
                 line.retain(|open| *open != id);
@@ -97,7 +115,7 @@ fn workers_come_and_go_and_work_is_dealt_in_turn() {
 
 fn act(random: &mut Random, model: &mut Model, offers: &mut Offers) {
     let id = below(random, 6);
-    match below(random, 8) {
+    match below(random, 10) {
         0 => {
             let offer = some_offer(random, id);
             model.put(offer.clone());
@@ -109,13 +127,26 @@ fn act(random: &mut Random, model: &mut Model, offers: &mut Offers) {
         }
         2 | 3 => {
             let load = small(random, 4);
-            model.set_free(id, |offer| (offer.free + load.min(offer.max_load)).min(offer.max_load));
+            model.change_room(id, |_| (0, load));
             offers.release_room(&worker(id), load);
         }
         4 => {
             let load = small(random, 4);
-            model.set_free(id, |offer| offer.free.saturating_sub(load.min(offer.max_load)));
+            model.change_room(id, |_| (load, 0));
             offers.take_load(&worker(id), load);
+        }
+        5 => {
+            let (offer, room) = (some_offer(random, id), small(random, 4));
+            model.add_room(offer.clone(), room);
+            offers.add_room(&offer.worker, &offer.queues, offer.max_load, room);
+        }
+        6 => {
+            let room = small(random, 4);
+            if let Some((capacity, _)) = model.room.get_mut(&id) {
+                *capacity = capacity.saturating_sub(room);
+                model.change_room(id, |_| (0, 0));
+            }
+            offers.withdraw_room(&worker(id), room);
         }
         _ => {
             let queue = ["a", "b", "c"][usize::try_from(below(random, 3)).expect("it is small")];

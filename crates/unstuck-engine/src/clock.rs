@@ -83,6 +83,11 @@ impl<T: TimeSource> EngineTimer<T> {
         self.at(uptime)
     }
 
+    /// The clock that nobody sets, for lengths of time.
+    pub fn uptime(&mut self) -> Millis {
+        self.source.uptime()
+    }
+
     /// Answers are about to be taken.
     pub fn wake(&mut self) -> Wake {
         let (uptime, wall) = (self.source.uptime(), self.source.wall());

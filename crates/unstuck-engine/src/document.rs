@@ -17,7 +17,7 @@ use unstuck_core::model::unit::{AutoResume, Items, StepRun, Unit, UnitRef, UnitS
 use unstuck_core::reason;
 
 pub use explanation::{explanation, policies_paused};
-pub use product::product;
+pub use product::{JobDetails, MAX_HISTORY};
 
 /// How the text of a payload is found.
 pub type Loading<'a> = &'a mut dyn FnMut(&Payload) -> Json;

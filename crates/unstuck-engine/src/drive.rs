@@ -31,6 +31,11 @@ pub trait Drive {
     /// Takes in what has come, so many messages at most; false when it is time to stop.
     fn take_messages(&mut self, most: usize) -> bool;
 
+    /// How long until something besides the engine's own work is to be done, if something is.
+    fn time_to_own_work(&mut self) -> Option<Millis> {
+        None
+    }
+
     /// Wakes up, takes in what has come, and steps the engine; `None` when it is time to stop.
     fn run_turn(&mut self) -> Option<Vec<Output>> {
         let wake = self.timer().wake();
@@ -61,6 +66,8 @@ pub trait Drive {
             NextStep::Idle => None,
         };
         let now = self.timer().now();
+        let own = self.time_to_own_work().map(|wait| now + wait);
+        let until = until.into_iter().chain(own).min();
         if until.is_some() {
             self.engine().record_alive(now);
         }

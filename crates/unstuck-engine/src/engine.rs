@@ -15,7 +15,7 @@ mod under_way;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use unstuck_core::clock::{CLOCK_SLACK, ClockCorrection};
 use unstuck_core::home::Homes;
 use unstuck_core::id::Ids;
@@ -39,10 +39,12 @@ use self::under_way::UnderWay;
 use crate::backfill::backfill_open_errors;
 use crate::batch::BatchContext;
 use crate::bulk::Bulks;
+use crate::document::MAX_HISTORY;
 use crate::flows::{Compile, Flows};
 use crate::policies;
 use crate::request::{Output, Request};
 use crate::session::EngineSession;
+use crate::worker_calls::Caller;
 
 /// How much an engine does at once.
 ///
@@ -91,8 +93,8 @@ pub struct Engine<S> {
     pub(crate) ids: Ids,
     random: Random,
     offers: Offers,
-    /// Executors that want the whole product with a job.
-    want_product: FxHashSet<Arc<str>>,
+    /// Workers that want what a product is made from with each job, and how many past attempts with it.
+    want_details: FxHashMap<(Arc<str>, u64), usize>,
     /// The attempts that executors of this process have, with the room that they take.
     handed_out: FxHashMap<AttemptId, (Worker, u32)>,
     /// The versions of what it knows of what all servers share.
@@ -179,7 +181,7 @@ impl<S: Store> Engine<S> {
             ids,
             random,
             offers: Offers::default(),
-            want_product: FxHashSet::default(),
+            want_details: FxHashMap::default(),
             handed_out: FxHashMap::default(),
             known,
             policies,
@@ -247,7 +249,7 @@ impl<S: Store> Engine<S> {
     /// An executor of this process waits for work.
     pub fn register(&mut self, offer: Offer, wants_product: bool) {
         if wants_product {
-            self.want_product.insert(offer.worker.name.clone());
+            self.want_details.insert(key_of(&offer.worker), MAX_HISTORY);
         }
         self.offers.put(offer);
         self.more = true;
@@ -264,6 +266,34 @@ impl<S: Store> Engine<S> {
     pub fn dismiss(&mut self, worker: &Worker) {
         self.handed_out.retain(|_, (holder, _)| holder != worker);
         self.offers.remove(worker);
+        self.want_details.remove(&key_of(worker));
+    }
+
+    /// A worker calls and offers this much room more, for jobs with at most `history` past attempts.
+    pub(crate) fn add_room(&mut self, caller: &Caller, room: u32, history: usize) {
+        self.want_details.insert(key_of(&caller.worker), history);
+        self.offers.add_room(&caller.worker, &caller.queues, caller.max_load, room);
+        self.more = true;
+    }
+
+    /// A worker that calls takes back room that it has offered.
+    pub(crate) fn withdraw_room(&mut self, worker: &Worker, room: u32) {
+        self.offers.withdraw_room(worker, room);
+    }
+
+    /// The load that an attempt of this worker takes, if it was handed it here: the whole worker at most.
+    pub(crate) fn load_of(&self, attempt: AttemptId, worker: &Worker) -> Option<u32> {
+        let (holder, load) = self.handed_out.get(&attempt)?;
+        let offer = self.offers.of(holder).filter(|_| holder == worker)?;
+        Some(offer.max_load.min(*load))
+    }
+
+    /// A worker that calls has this attempt no longer. Gives the load that it had.
+    pub(crate) fn forget_attempt(&mut self, attempt: AttemptId, worker: &Worker) -> Option<u32> {
+        let load = self.load_of(attempt, worker)?;
+        self.handed_out.remove(&attempt);
+        self.offers.release_room(worker, load);
+        Some(load)
     }
 
     /// Whether [`Output::Happened`] is wanted; it is, unless somebody says otherwise.
@@ -343,7 +373,8 @@ impl<S: Store> Engine<S> {
 
     /// Attempts of executors of this process that have not been recorded as ended.
     pub fn unrecorded_attempts(&self) -> Vec<AttemptId> {
-        let mut attempts: Vec<AttemptId> = self.handed_out.keys().copied().collect();
+        let local = self.handed_out.iter().filter(|(_, (worker, _))| worker.local);
+        let mut attempts: Vec<AttemptId> = local.map(|(attempt, _)| *attempt).collect();
         let under_way = self.under_way.iter().flat_map(|batch| &batch.plan.requests);
         let in_line = self.inbox.iter().chain(self.busy.iter()).chain(under_way);
         attempts.extend(in_line.filter_map(|request| match request {
@@ -501,4 +532,8 @@ impl<S: Store> Engine<S> {
     pub fn to_own_time(&self, of_store: Time) -> Time {
         of_store.shifted(self.ahead.unwrap_or(0).saturating_neg())
     }
+}
+
+fn key_of(worker: &Worker) -> (Arc<str>, u64) {
+    (worker.name.clone(), worker.incarnation)
 }

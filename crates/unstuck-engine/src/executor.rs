@@ -8,12 +8,13 @@ pub mod process;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use unstuck_api::Product;
 use unstuck_core::command::Report;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::flow::{Flow, Step};
 use unstuck_core::time::Time;
+
+use crate::document::JobDetails;
 
 /// Carries out attempts.
 ///
@@ -30,7 +31,7 @@ pub trait Executor: Send {
     /// How much load it takes at once.
     fn max_load(&self) -> u32;
 
-    /// Whether its jobs come with the whole product, which costs something to make.
+    /// Whether its jobs come with what a product is made from, which costs something to gather.
     fn wants_product(&self) -> bool {
         false
     }
@@ -65,8 +66,8 @@ pub struct Job {
     pub input: Json,
     /// When the run is given up on.
     pub deadline: Option<Time>,
-    /// All that a worker is told, for executors that want it.
-    pub product: Option<Box<Product>>,
+    /// What a product is made from, for workers that want one.
+    pub details: Option<Box<JobDetails>>,
 }
 
 impl Job {
@@ -99,13 +100,8 @@ impl ExecutorReport {
     /// The attempt, if this is the last word about it.
     pub fn ended_attempt(&self) -> Option<AttemptId> {
         match self {
-            ExecutorReport::Report(_, Report::Start | Report::Heartbeat { .. } | Report::Log(_)) => None,
-            ExecutorReport::Report(
-                attempt,
-                Report::Complete { .. } | Report::Fail { .. } | Report::Defer { .. } | Report::Release,
-            )
-            | ExecutorReport::Lost(attempt)
-            | ExecutorReport::Freed(attempt) => Some(*attempt),
+            ExecutorReport::Report(attempt, report) => report.ends_attempt().then_some(*attempt),
+            ExecutorReport::Lost(attempt) | ExecutorReport::Freed(attempt) => Some(*attempt),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The thread that drives an engine: a clock, requests from other threads, executors and whoever watches.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -16,7 +16,7 @@ use unstuck_core::model::flow::Kind;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::Policies;
 use unstuck_core::refusal::Refusal;
-use unstuck_core::time::Time;
+use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{Reader, RunFilter, Store, StoreError};
 
 use crate::bulk::{BulkCommand, BulkPart};
@@ -26,7 +26,9 @@ use crate::engine::{Engine, NextStep, STORE_RETRY, telemetry};
 use crate::executor::{Executor, ExecutorReport, ReportSink};
 use crate::flows::Flows;
 use crate::policies::{PolicyCommand, PolicyOutcome};
+use crate::reply::ReplyTo;
 use crate::request::{EngineError, Output, Request, StartRun, Ticket};
+use crate::worker_calls::{Exchange, Exchanged, WorkerCalls};
 
 /// So many requests may wait to be decided; more are turned away.
 const MAX_WAITING: usize = 100_000;
@@ -39,10 +41,12 @@ pub type Reply = Result<Answer, EngineError>;
 type Read = Box<dyn FnOnce(&mut dyn Store, &mut Flows) + Send>;
 
 enum Message {
-    Start(StartRun, SyncSender<Reply>),
-    Command(RunId, Command, SyncSender<Reply>),
-    Forget(Vec<(RunId, u64)>, SyncSender<Reply>),
-    ChangeBulk(BulkId, BulkCommand, SyncSender<Reply>),
+    Start(StartRun, ReplyTo<Answer>),
+    Command(RunId, Command, ReplyTo<Answer>),
+    Forget(Vec<(RunId, u64)>, ReplyTo<Answer>),
+    ChangeBulk(BulkId, BulkCommand, ReplyTo<Answer>),
+    Exchange(Ticket, Box<Exchange>, ReplyTo<Exchanged>),
+    WithdrawCall(Ticket),
     PutBulk(BulkPart),
     Word(ExecutorReport),
     Read(Read),
@@ -80,6 +84,8 @@ pub struct Handle {
     sender: Sender<Message>,
     reader: Arc<dyn Reader>,
     waiting: Arc<AtomicUsize>,
+    /// The last ticket that was given out.
+    tickets: Arc<AtomicU64>,
     trouble: Arc<Mutex<Option<StoreError>>>,
 }
 
@@ -102,7 +108,14 @@ impl Runtime {
     ) -> Runtime {
         let (sender, receiver) = channel();
         let reader = engine.store().reader();
-        let handle = Handle { sender, reader, waiting: Arc::default(), trouble: Arc::default() };
+        let (waiting, tickets, trouble) = <(Arc<AtomicUsize>, Arc<AtomicU64>, Arc<Mutex<_>>)>::default();
+        let handle = Handle {
+            sender,
+            reader,
+            waiting: waiting.clone(),
+            tickets: tickets.clone(),
+            trouble: trouble.clone(),
+        };
         let words = handle.clone();
         let answers = ReportSink::new(move |word| words.send(Message::Word(word)));
         let incarnation = engine.incarnation();
@@ -118,20 +131,20 @@ impl Runtime {
             engine.register(offer, executor.wants_product());
         }
         engine.watch(observer.is_some());
-        let (waiting, trouble) = (handle.waiting.clone(), handle.trouble.clone());
         let thread = std::thread::spawn(move || {
-            let waiters = HashMap::new();
-            let (keeper, next_ticket) = (EngineTimer::new(clocks), 0);
+            let keeper = EngineTimer::new(clocks);
             let mut driver = Driver {
                 engine,
                 executors,
                 answers,
                 observer,
-                waiters,
+                waiters: HashMap::new(),
+                calls: WorkerCalls::default(),
+                callers: HashMap::new(),
                 waiting,
+                tickets,
                 trouble,
                 is_troubled: false,
-                next_ticket,
                 keeper,
                 receiver,
                 first: None,
@@ -186,6 +199,39 @@ impl Handle {
     /// Asks something of a run, and waits until what comes of it is durable.
     pub fn command(&self, run: RunId, command: Command) -> Result<Answer, EngineError> {
         self.ask(|reply| Message::Command(run, command, reply))
+    }
+
+    /// Starts a run; `reply` is called on the engine's thread once that is durable, and must not block.
+    pub fn start_then(&self, start: StartRun, reply: impl FnOnce(Reply) + Send + 'static) {
+        self.ask_then(ReplyTo::new(reply), |reply| Message::Start(start, reply));
+    }
+
+    /// Asks something of a run; `reply` is called on the engine's thread once what comes of it is durable, and must not block.
+    pub fn command_then(&self, run: RunId, command: Command, reply: impl FnOnce(Reply) + Send + 'static) {
+        self.ask_then(ReplyTo::new(reply), |reply| Message::Command(run, command, reply));
+    }
+
+    /// A worker calls: what it reports is decided, and it is handed work, in one commit where that can be. `reply` is called
+    /// on the engine's thread when all of it is durable, or when it has waited long enough, and must not block.
+    pub fn exchange(
+        &self,
+        exchange: Exchange,
+        reply: impl FnOnce(Result<Exchanged, EngineError>) + Send + 'static,
+    ) -> Ticket {
+        let (reply, reports) = (ReplyTo::new(reply), exchange.reports.len());
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.waiting.fetch_add(reports, Ordering::Relaxed) >= MAX_WAITING && reports > 0 {
+            self.waiting.fetch_sub(reports, Ordering::Relaxed);
+            reply.send(Err(EngineError::Busy));
+        } else {
+            self.send(Message::Exchange(ticket, Box::new(exchange), reply));
+        }
+        ticket
+    }
+
+    /// Whoever made this call has gone away. What it was handed and did not get is kept a moment for the worker's next call.
+    pub fn withdraw_call(&self, call: Ticket) {
+        self.send(Message::WithdrawCall(call));
     }
 
     /// Removes a final run for good, with its children and handlers, which are given back with it.
@@ -243,8 +289,8 @@ impl Handle {
     pub(crate) fn commands(&self, commands: Vec<(RunId, Command)>) -> Vec<Result<Answer, EngineError>> {
         self.waiting.fetch_add(commands.len(), Ordering::Relaxed);
         let ask = |(run, command)| {
-            let (sender, receiver) = sync_channel(1);
-            self.send(Message::Command(run, command, sender));
+            let (reply, receiver) = ReplyTo::channel();
+            self.send(Message::Command(run, command, reply));
             receiver
         };
         let replies: Vec<Receiver<Reply>> = commands.into_iter().map(ask).collect();
@@ -261,14 +307,18 @@ impl Handle {
         self.send(Message::PutBulk(put));
     }
 
-    fn ask(&self, message: impl FnOnce(SyncSender<Reply>) -> Message) -> Reply {
+    fn ask(&self, message: impl FnOnce(ReplyTo<Answer>) -> Message) -> Reply {
+        let (reply, receiver) = ReplyTo::channel();
+        self.ask_then(reply, message);
+        receiver.recv().unwrap_or(Err(EngineError::Stopped))
+    }
+
+    fn ask_then(&self, reply: ReplyTo<Answer>, message: impl FnOnce(ReplyTo<Answer>) -> Message) {
         if self.waiting.fetch_add(1, Ordering::Relaxed) >= MAX_WAITING {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(EngineError::Busy);
+            return reply.send(Err(EngineError::Busy));
         }
-        let (sender, receiver) = sync_channel(1);
-        self.send(message(sender));
-        receiver.recv().unwrap_or(Err(EngineError::Stopped))
+        self.send(message(reply));
     }
 
     fn send(&self, message: Message) {
@@ -323,11 +373,14 @@ struct Driver<S, T> {
     executors: HashMap<Arc<str>, Box<dyn Executor>>,
     answers: ReportSink,
     observer: Option<Observer>,
-    waiters: HashMap<Ticket, SyncSender<Reply>>,
+    waiters: HashMap<Ticket, ReplyTo<Answer>>,
+    /// The open calls of workers outside of this process, and where their answers go.
+    calls: WorkerCalls,
+    callers: HashMap<Ticket, ReplyTo<Exchanged>>,
     waiting: Arc<AtomicUsize>,
+    tickets: Arc<AtomicU64>,
     trouble: Arc<Mutex<Option<StoreError>>>,
     is_troubled: bool,
-    next_ticket: Ticket,
     keeper: EngineTimer<T>,
     receiver: Receiver<Message>,
     /// The message that has woken it up.
@@ -350,6 +403,11 @@ impl<S: Store, T: TimeSource> Drive for Driver<S, T> {
         for executor in self.executors.values_mut() {
             executor.catch_up();
         }
+    }
+
+    fn time_to_own_work(&mut self) -> Option<Millis> {
+        let due = self.calls.next_due()?;
+        Some(Millis(due.0.saturating_sub(self.keeper.uptime().0)))
     }
 
     fn take_messages(&mut self, most: usize) -> bool {
@@ -411,6 +469,15 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
                 let ticket = self.ticket(reply);
                 self.engine.submit(Request::Bulk { ticket, bulk, command });
             }
+            Message::Exchange(ticket, exchange, reply) => {
+                self.callers.insert(ticket, reply);
+                let tickets = &self.tickets;
+                let next_ticket = || tickets.fetch_add(1, Ordering::Relaxed) + 1;
+                self.calls.begin(&mut self.engine, ticket, *exchange, self.keeper.uptime(), next_ticket);
+            }
+            Message::WithdrawCall(ticket) => {
+                self.calls.withdraw(&mut self.engine, ticket, self.keeper.uptime());
+            }
             Message::PutBulk(put) => self.engine.put_bulk(put, self.keeper.now()),
             Message::Word(word) => self.engine.submit(Request::Executor(word)),
             Message::Read(read) => {
@@ -438,6 +505,8 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
         }
         // Nobody is there any more to take work.
         self.engine.dismiss_executors();
+        self.calls.end_waits(self.keeper.uptime());
+        self.answer_calls(&mut Vec::new());
         for message in self.receiver.try_iter() {
             if let Message::Word(word) = message {
                 self.engine.submit(Request::Executor(word));
@@ -480,10 +549,21 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
         Stopped { unrecorded: self.engine.unrecorded_attempts(), trouble: self.engine.trouble().cloned() }
     }
 
-    fn ticket(&mut self, waiter: SyncSender<Reply>) -> Ticket {
-        self.next_ticket += 1;
-        self.waiters.insert(self.next_ticket, waiter);
-        self.next_ticket
+    fn ticket(&mut self, waiter: ReplyTo<Answer>) -> Ticket {
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
+        self.waiters.insert(ticket, waiter);
+        ticket
+    }
+
+    /// Workers that call are told what is for them; what is left is for others.
+    fn answer_calls(&mut self, outputs: &mut Vec<Output>) {
+        let answered = self.calls.take_outputs(&mut self.engine, outputs, self.keeper.uptime());
+        for (ticket, exchanged) in answered {
+            self.waiting.fetch_sub(exchanged.answers.len(), Ordering::Relaxed);
+            if let Some(reply) = self.callers.remove(&ticket) {
+                reply.send(Ok(exchanged));
+            }
+        }
     }
 
     /// Whoever asks is told what is wrong with the store.
@@ -495,14 +575,15 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
         }
     }
 
-    fn perform_outputs(&mut self, outputs: Vec<Output>) {
+    fn perform_outputs(&mut self, mut outputs: Vec<Output>) {
         self.publish_trouble();
+        self.answer_calls(&mut outputs);
         for output in outputs {
             match output {
                 Output::Reply { ticket, result } => {
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
                     if let Some(reply) = self.waiters.remove(&ticket) {
-                        let _ = reply.send(result);
+                        reply.send(result);
                     }
                 }
                 Output::Dispatch { worker, job } => {

@@ -1,5 +1,7 @@
 //! Tokens: opaque, unforgeable names of attempts.
 
+use std::fmt;
+
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use unstuck_core::id::RunId;
@@ -16,6 +18,13 @@ const NO_ITEM: u32 = u32::MAX;
 pub struct Signer {
     key: [u8; 32],
     epoch: u32,
+}
+
+impl fmt::Debug for Signer {
+    /// Its key is a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Signer").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
 }
 
 impl Signer {

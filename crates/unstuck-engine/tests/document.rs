@@ -17,7 +17,9 @@ use unstuck_core::model::error::Error;
 use unstuck_core::model::expression::{Reads, Template};
 use unstuck_core::model::flow::{Deadline, StepIndex};
 use unstuck_core::time::Millis;
-use unstuck_engine::document::{explanation, product, run_document};
+use unstuck_engine::document::{JobDetails, MAX_HISTORY, explanation, run_document};
+use unstuck_engine::executor::Job;
+use unstuck_engine::token::Signer;
 
 use flows::{StepBuilder, child, expression, flow, flow_with, step};
 use support::{World, done, fatal, local, operator, output, remote, stall};
@@ -34,8 +36,13 @@ fn product_of(world: &World, attempt: AttemptId, worker: &str) -> Value {
     let flow = world.flow_of(run);
     let input = world.json(run.unit(attempt.unit).expect("there").input.as_ref().unwrap_or(&run.input));
     let load = &mut |payload: &_| world.json(payload);
-    let product = product(run, &flow, attempt, &local(worker), "TOKEN".to_owned(), &input, load);
-    serde_json::to_value(product).expect("a product")
+    let signer = Signer::new([0; 32], 1);
+    let details = JobDetails::gather(run, attempt, &local(worker), &signer, MAX_HISTORY, load);
+    let job = Job { attempt, flow, input, deadline: run.deadline, details: Some(Box::new(details)) };
+    let mut product = serde_json::to_value(job.product()).expect("a product");
+    assert_eq!(product["token"].take(), signer.sign(attempt));
+    product["token"] = "TOKEN".into();
+    product
 }
 
 fn at(seconds: u32) -> String {

@@ -8,10 +8,10 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::error::{Error, Reason};
 use unstuck_store::contract::{BatchId, Interrupt, Stage, Store, StoreError};
 
-use super::Engine;
+use super::{Engine, key_of};
 use super::settling::OutstandingBatch;
 use crate::batch::{Batch, PayloadRead, dispatches};
-use crate::document;
+use crate::document::JobDetails;
 use crate::executor::{ExecutorReport, Job};
 use crate::request::{Output, Request};
 use crate::session;
@@ -139,9 +139,9 @@ impl<S: Store> Engine<S> {
             }
         };
         let input = read(unit.input.as_ref().unwrap_or(&run.input));
-        let product = self.want_product.contains(&worker.name).then(|| {
-            let token = self.session.signer.sign(attempt);
-            Box::new(document::product(run, flow, attempt, worker, token, &input, &mut read))
+        let details = self.want_details.get(&key_of(worker)).map(|history| {
+            let signer = &self.session.signer;
+            Box::new(JobDetails::gather(run, attempt, worker, signer, *history, &mut read))
         });
         if let Some(what) = damaged {
             return NewJob::Damaged(what);
@@ -149,7 +149,7 @@ impl<S: Store> Engine<S> {
         if !lacks.is_empty() {
             return NewJob::Lacks(lacks);
         }
-        NewJob::Job(Job { attempt, flow: flow.clone(), input, deadline: run.deadline, product })
+        NewJob::Job(Job { attempt, flow: flow.clone(), input, deadline: run.deadline, details })
     }
 }
 

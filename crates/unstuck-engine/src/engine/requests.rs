@@ -3,6 +3,7 @@
 use unstuck_core::command::{Command, Start, StartInput};
 use unstuck_core::decide::Answer;
 use unstuck_core::id::RunId;
+use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::run::Origin;
 use unstuck_store::contract::{Store, StoreError};
 
@@ -112,7 +113,7 @@ impl<S: Store> Engine<S> {
         Ok(answer)
     }
 
-    /// What an executor of this process says. Its last word gives its room back, whether it is believed or not.
+    /// What an executor of this process says. About a run that is set aside it is heard later.
     fn decide_report(
         &mut self,
         batch: &mut Batch,
@@ -130,29 +131,12 @@ impl<S: Store> Engine<S> {
             }
             ExecutorReport::Freed(_) => None,
         };
-        let prepared = match &asked {
-            Some((run, _)) if self.is_set_aside(*run) => Err(Undecided::Aside),
-            Some((run, command)) => batch.prepare(&mut self.batch_context(), *run, command, None).map(Some),
-            None => Ok(None),
-        };
-        if let Err(Undecided::Lacking) = prepared {
-            return Err(Undecided::Lacking);
-        }
-        if let Some(attempt) = last
-            && let Some((worker, load)) = self.handed_out.remove(&attempt)
-        {
-            self.offers.release_room(&worker, load);
-            let offer = self.offers.of(&worker);
-            let waiting = offer.and_then(|offer| batch.highest_waiting(&offer.queues));
-            self.offers.set_answering(Some((&worker, waiting)));
-            done.ended.push((attempt, worker, load));
-        }
-        let result = match (prepared, asked) {
-            (Ok(Some(flow)), Some((run, command))) => {
-                batch.decide_prepared(&mut self.batch_context(), run, command, &flow)
+        let result = match &asked {
+            Some((run, _)) if self.is_set_aside(*run) => {
+                self.release_room_of(batch, done, last);
+                Err(Undecided::Aside)
             }
-            (Ok(_), _) => Ok(Answer::Done),
-            (Err(undecided), _) => Err(undecided),
+            Some(_) | None => self.decide_and_release(batch, done, last, asked),
         };
         self.offers.set_answering(None);
         if let Some(attempt) = last
@@ -161,6 +145,47 @@ impl<S: Store> Engine<S> {
             done.held.push((attempt.run, done.requests[place].clone()));
         }
         result
+    }
+
+    /// Decides what is said about an attempt. If it is the last word about it, its room is given back, whether it is believed
+    /// or not, and its worker is the first to be handed what follows from it.
+    fn decide_and_release(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut OutstandingBatch,
+        last: Option<AttemptId>,
+        asked: Option<(RunId, Command)>,
+    ) -> Result<Answer, Undecided> {
+        let prepared = match &asked {
+            Some((run, command)) => batch.prepare(&mut self.batch_context(), *run, command, None).map(Some),
+            None => Ok(None),
+        };
+        if let Err(Undecided::Lacking) = prepared {
+            return Err(Undecided::Lacking);
+        }
+        self.release_room_of(batch, done, last);
+        let result = match (prepared, asked) {
+            (Ok(Some(flow)), Some((run, command))) => {
+                batch.decide_prepared(&mut self.batch_context(), run, command, &flow)
+            }
+            (Ok(_), _) => Ok(Answer::Done),
+            (Err(undecided), _) => Err(undecided),
+        };
+        self.offers.set_answering(None);
+        result
+    }
+
+    /// An attempt has ended: its worker has its room again, and answers until that is said to be over.
+    fn release_room_of(&mut self, batch: &Batch, done: &mut OutstandingBatch, ended: Option<AttemptId>) {
+        if let Some(attempt) = ended
+            && let Some((worker, load)) = self.handed_out.remove(&attempt)
+        {
+            self.offers.release_room(&worker, load);
+            let offer = self.offers.of(&worker);
+            let waiting = offer.and_then(|offer| batch.highest_waiting(&offer.queues));
+            self.offers.set_answering(Some((&worker, waiting)));
+            done.ended.push((attempt, worker, load));
+        }
     }
 
     /// Somebody asks something of a run. One that is set aside is tried all the same, and is set aside no longer if that can
@@ -176,12 +201,21 @@ impl<S: Store> Engine<S> {
         if is_aside {
             self.retry_flow_of(run);
         }
-        let decided = batch.decide(&mut self.batch_context(), run, command, None);
+        let ended = self.attempt_ended_by_caller(&command);
+        let decided = self.decide_and_release(batch, done, ended, Some((run, command)));
         // A refusal is a decision too: it did not go wrong.
         if is_aside && matches!(decided, Ok(_) | Err(Undecided::Error(EngineError::Refused(_)))) {
             done.released.push(run);
         }
         decided
+    }
+
+    /// The attempt whose room this command gives back: the last word of a worker that calls. Whoever is here all the time
+    /// says by itself when it has room again.
+    pub(super) fn attempt_ended_by_caller(&self, command: &Command) -> Option<AttemptId> {
+        let Command::Report { attempt, report } = command else { return None };
+        let (worker, _) = self.handed_out.get(attempt).filter(|_| report.ends_attempt())?;
+        self.offers.is_caller(worker).then_some(*attempt)
     }
 
     /// Decides what was said about a run, unless that is set aside.

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustc_hash::FxHashSet;
 use unstuck_core::id::RunId;
+use unstuck_core::model::attempt::AttemptId;
 use unstuck_store::contract::{BatchId, Store, StoreError, Wants};
 
 use super::Engine;
@@ -165,17 +166,24 @@ impl<S: Store> Engine<S> {
                 }
                 Request::Executor(word) => {
                     wants.runs.extend(request.run());
-                    let holder = word.ended_attempt().and_then(|attempt| self.handed_out.get(&attempt));
-                    let offer = holder.and_then(|(worker, _)| self.offers.of(worker));
-                    for queue in offer.iter().flat_map(|offer| offer.queues.iter()) {
-                        if !wants.queues.contains(queue) {
-                            wants.queues.push(queue.clone());
-                        }
-                    }
+                    self.want_queues(wants, word.ended_attempt());
                 }
-                Request::Command { .. } | Request::Lost { .. } | Request::Bulk { .. } => {
+                Request::Command { command, .. } => {
                     wants.runs.extend(request.run());
+                    self.want_queues(wants, self.attempt_ended_by_caller(command));
                 }
+                Request::Lost { .. } | Request::Bulk { .. } => wants.runs.extend(request.run()),
+            }
+        }
+    }
+
+    /// What waits for the worker of an attempt that has ended: it is handed nothing while something of a higher priority does.
+    fn want_queues(&self, wants: &mut Wants, ended: Option<AttemptId>) {
+        let holder = ended.and_then(|attempt| self.handed_out.get(&attempt));
+        let offer = holder.and_then(|(worker, _)| self.offers.of(worker));
+        for queue in offer.iter().flat_map(|offer| offer.queues.iter()) {
+            if !wants.queues.contains(queue) {
+                wants.queues.push(queue.clone());
             }
         }
     }

@@ -7,20 +7,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use serde_json::value::RawValue;
-use unstuck_api::Product;
 use unstuck_core::command::Report;
-use unstuck_core::decide::unit_name;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::json::Json;
-use unstuck_core::model::attempt::AttemptId;
+use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::emulation::{Behaviour, Emulation, EmulationPlan};
 use unstuck_core::model::flow::{Flow, GraphNode, Kind, ProcessCommand, RunKind, Step, StepIndex};
 use unstuck_core::model::log::AttemptLog;
 use unstuck_core::model::recovery::{Defer, Limits, RetryStrategy};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::time::Millis;
+use unstuck_engine::document::JobDetails;
 use unstuck_engine::executor::{Executor, ExecutorReport, Job, ReportSink};
+use unstuck_engine::token::Signer;
 
 /// Far longer than anything here takes.
 pub(crate) const LONG: Duration = Duration::from_mins(1);
@@ -64,8 +63,8 @@ pub(crate) fn flow(kind: Kind, limits: Limits, directory: &Path) -> Arc<Flow> {
 pub(crate) fn job_of(flow: &Arc<Flow>, run: u64, input: &str) -> Job {
     let attempt = AttemptId { run: RunId(run), generation: 1, unit: UnitRef::step(StepIndex(0)), attempt: 1 };
     let input = Json::parse(input).expect("valid JSON");
-    let product = product(flow, attempt, &input);
-    Job { attempt, flow: Arc::clone(flow), input, deadline: None, product: Some(Box::new(product)) }
+    let details = Some(Box::new(details()));
+    Job { attempt, flow: Arc::clone(flow), input, deadline: None, details }
 }
 
 /// A job of a kind that needs nothing else.
@@ -90,27 +89,17 @@ pub(crate) fn emulation(sequence: &[Behaviour]) -> Emulation {
 }
 
 /// What is ended is found by its token, whoever has started it: no two jobs have the same.
-fn new_token() -> String {
+fn details() -> JobDetails {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
-    format!("token-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed))
-}
-
-fn product(flow: &Flow, attempt: AttemptId, input: &Json) -> Product {
-    Product {
-        run: attempt.run.to_string(),
-        generation: attempt.generation,
+    let mut key = [0; 32];
+    key[..4].copy_from_slice(&std::process::id().to_be_bytes());
+    key[4..8].copy_from_slice(&NUMBER.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+    JobDetails {
         key: None,
-        flow: flow.name.to_string(),
-        step: unit_name(flow, attempt.unit),
-        action: "work".to_owned(),
-        attempt: attempt.attempt,
         round: 1,
         resumed_by: None,
-        worker: "process".to_owned(),
-        incarnation: 1,
-        token: new_token(),
-        input: RawValue::from_string(input.text().to_owned()).expect("valid JSON"),
-        deadline: None,
+        worker: Worker { name: "process".into(), incarnation: 1, local: true },
+        signer: Signer::new(key, 1),
         history: Vec::new(),
         previous: None,
     }

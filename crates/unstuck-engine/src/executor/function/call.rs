@@ -28,7 +28,7 @@ pub struct Call {
 
 impl Call {
     pub(super) fn new(job: Job, answers: &ReportSink, interrupted: Option<Arc<AtomicBool>>) -> Call {
-        let Job { attempt, flow, input, deadline, product: _ } = job;
+        let Job { attempt, flow, input, deadline, details: _ } = job;
         Call { input, attempt, deadline, flow, answers: answers.clone(), interrupted }
     }
 

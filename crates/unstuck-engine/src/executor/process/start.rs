@@ -32,8 +32,9 @@ pub(super) struct Started {
 
 /// Starts the process of an attempt, or says why the attempt ends here.
 pub(super) fn start(job: &mut Job) -> Result<Started, Report> {
-    // Taken out of the job: it may be large, and the process may run for long.
-    let product = job.product.take();
+    // What it is made from may be large, and the process may run for long.
+    let product = job.product();
+    job.details = None;
     let Kind::Process(command) = &job.step().kind else {
         return Err(failed(
             format!("step `{}` has no `run`: there is no process to start", job.step().id),

@@ -40,8 +40,8 @@ pub(super) fn carry_out(
 ) -> LastReport {
     match control.stop_requested() {
         StopRequest::Nothing => {
-            if let Some(product) = &job.product {
-                control.starting(&product.token);
+            if let Some(token) = job.token() {
+                control.starting(&token);
             }
             match start(job) {
                 Ok(started) => watch_process(started, job, control, wakes, answers),

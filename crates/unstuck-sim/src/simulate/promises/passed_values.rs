@@ -137,7 +137,7 @@ fn wrong_product(
     clock: i64,
     repeats: Option<&str>,
 ) -> Option<String> {
-    let (id, product) = (job.attempt, job.product.as_ref()?);
+    let (id, product) = (job.attempt, job.product()?);
     if product.attempt != id.attempt || product.resumed_by.as_deref() != repeats {
         return Some(format!(
             "attempt {} is told to be {}, by {:?}, and it is by {repeats:?}",
