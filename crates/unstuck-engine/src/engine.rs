@@ -38,7 +38,7 @@ pub(crate) use self::settling::STORE_RETRY;
 use self::under_way::UnderWay;
 use crate::backfill::backfill_open_errors;
 use crate::batch::BatchContext;
-use crate::bulk::Bulks;
+use crate::bulk::Families;
 use crate::flows::{Compile, Flows};
 use crate::policies;
 use crate::request::{Output, Request};
@@ -102,8 +102,8 @@ pub struct Engine<S> {
     /// The turns of resumes that have waited while policies were paused, and whether any waits.
     turns: ResumePacer,
     has_waiting: bool,
-    /// The bulk actions that are not over.
-    pub(crate) bulks: Bulks,
+    /// What belongs to the runs that bulk actions forget next.
+    pub(crate) families: Families,
     inbox: VecDeque<Request>,
     /// Batches that were asked for, and are not decided yet.
     under_way: Vec<UnderWay>,
@@ -160,7 +160,6 @@ impl<S: Store> Engine<S> {
         backfill_open_errors(&mut store, &mut flows)?;
         let known = store.versions()?;
         let policies = policies::load_policies(&mut store)?;
-        let bulks = Bulks::load(&mut store)?;
         let random = Random::new(settings.seed);
         let last = clock.last.unwrap_or(Time(i64::MIN));
         let homes = Homes::of(settings.home.clone());
@@ -180,7 +179,7 @@ impl<S: Store> Engine<S> {
             policies,
             turns: ResumePacer::default(),
             has_waiting: false,
-            bulks,
+            families: Families::default(),
             inbox: session.first_losses(),
             session,
             under_way: Vec::new(),
@@ -411,12 +410,7 @@ impl<S: Store> Engine<S> {
         if !self.inbox.is_empty() || self.more || self.isolation.is_some() || self.clock.has_work() {
             return NextStep::Now;
         }
-        let own = [
-            self.bulks.due(),
-            self.aside.next_retry(),
-            self.next_paced_resume(),
-            self.session.next_renewal(),
-        ];
+        let own = [self.aside.next_retry(), self.next_paced_resume(), self.session.next_renewal()];
         let own = own.into_iter().flatten().min();
         let busy = self.busy.retry_at();
         let own = own.into_iter().chain(busy).min();

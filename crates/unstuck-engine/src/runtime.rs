@@ -234,19 +234,6 @@ impl Handle {
         receiver.recv().map_err(|_| EngineError::Stopped)
     }
 
-    /// Asks something of each of these runs, and waits until all that comes of it is durable. The answers come in the same
-    /// order.
-    pub(crate) fn commands(&self, commands: Vec<(RunId, Command)>) -> Vec<Result<Answer, EngineError>> {
-        self.waiting.fetch_add(commands.len(), Ordering::Relaxed);
-        let ask = |(run, command)| {
-            let (sender, receiver) = sync_channel(1);
-            self.send(Message::Command(run, command, sender));
-            receiver
-        };
-        let replies: Vec<Receiver<Reply>> = commands.into_iter().map(ask).collect();
-        replies.into_iter().map(|answer| answer.recv().unwrap_or(Err(EngineError::Stopped))).collect()
-    }
-
     /// Changes how a bulk action goes on, and waits until that is durable.
     pub(crate) fn ask_bulk(&self, bulk: BulkId, command: BulkCommand) -> Reply {
         self.ask(|reply| Message::ChangeBulk(bulk, command, reply))

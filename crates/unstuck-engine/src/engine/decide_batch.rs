@@ -97,7 +97,7 @@ impl<S: Store> Engine<S> {
         self.refresh_shared(loaded.versions)?;
         let taken = loaded.last_seen.filter(|_| self.session.lease.is_some());
         done.downtime = self.session.end_downtime(self.last, taken);
-        let mut batch = Batch::new(self.is_watched, self.ids.last(), &plan.wants, &mut loaded);
+        let mut batch = Batch::new(id, self.is_watched, self.ids.last(), &plan.wants, &mut loaded);
         self.decide_first_round(plan, loaded, &mut batch, done)?;
         if batch.lacks_something() {
             self.decide_last_round(id, &mut batch, done)?;
@@ -171,7 +171,11 @@ impl<S: Store> Engine<S> {
             }
         }
         batch.deliver_again(&mut self.batch_context())?;
-        let limit = if has_bulks { self.batch_limit } else { 0 };
+        let limit = match (has_bulks, self.isolation.is_some()) {
+            (false, _) => 0,
+            (true, true) => 1,
+            (true, false) => self.batch_limit,
+        };
         self.advance_bulks(batch, done, limit)
     }
 

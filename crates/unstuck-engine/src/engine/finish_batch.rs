@@ -55,7 +55,6 @@ impl<S: Store> Engine<S> {
         done.released.append(&mut batch.released);
         // A run that is set aside can end: the store offers its notices again.
         done.released.extend(batch.runs_told_to_end().filter(|run| self.is_set_aside(*run)));
-        done.bulks = batch.bulks.values().map(|change| change.bulk.clone()).collect();
         let downtime = done.downtime.filter(session::is_worth_recording);
         // A store that was in trouble is over it when it has taken something, if only nothing at all.
         let is_probe = self.trouble.is_some() && self.outstanding.is_empty();

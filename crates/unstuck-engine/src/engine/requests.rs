@@ -51,7 +51,9 @@ impl<S: Store> Engine<S> {
                 }
                 (Some(ticket), result)
             }
-            Request::Bulk { ticket, bulk, command } => (Some(ticket), self.change_bulk(batch, bulk, command)),
+            Request::Bulk { ticket, bulk, command } => {
+                (Some(ticket), batch.change_bulk(&mut self.batch_context(), bulk, command))
+            }
             Request::Lost { attempt, with_others } => {
                 let command = Command::Lost { attempt, with_others };
                 let result = self.decide_unless_set_aside(batch, attempt.run, command);

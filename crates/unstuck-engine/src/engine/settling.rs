@@ -1,6 +1,5 @@
 //! Batches that are decided and not known to be durable: what comes of them when they are, and when they are lost.
 
-use unstuck_core::bulk::Bulk;
 use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::id::RunId;
@@ -40,8 +39,6 @@ pub(crate) struct OutstandingBatch {
     pub(super) downtime: Option<Downtime>,
     /// What it does about the clock.
     pub(super) clock: ClockWork,
-    /// Bulk actions as it leaves them.
-    pub(super) bulks: Vec<Bulk>,
     /// Somebody else had a run: what could not be done with it is tried again, also when nothing else is to be done.
     pub(super) met_busy: bool,
     /// How much of each kind it has taken, and what it has decided if that is one thing.
@@ -58,7 +55,6 @@ pub(crate) struct OutstandingBatch {
 impl<S: Store> Engine<S> {
     /// A batch is staged: its requests have left the line, but for those that wait for another batch.
     pub(super) fn staged(&mut self, mut done: OutstandingBatch) {
-        self.bulks.apply_staged(std::mem::take(&mut done.bulks));
         self.clock.staged(&done.clock, self.set_aside_count() > 0);
         let (mut busy, mut later) = (Vec::new(), Vec::new());
         for (place, request) in std::mem::take(&mut done.requests).into_iter().enumerate() {
@@ -168,7 +164,6 @@ impl<S: Store> Engine<S> {
         }
         self.session.restore_downtime(done.downtime);
         self.clock.undo_work(&done.clock);
-        self.bulks.mark_lost();
         for output in done.outputs {
             if let Output::Reply { ticket, .. } = output {
                 outputs.push(refusal(ticket, error));

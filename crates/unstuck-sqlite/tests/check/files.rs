@@ -95,7 +95,7 @@ fn what_cannot_be_checked_is_told() {
     let empty = tempfile::tempdir().expect("a folder");
     assert!(refusal(empty.path()).contains("there is no store in"), "{}", refusal(empty.path()));
     let cases =
-        [(99, "newer version of Unstuck (schema 99"), (0, "it has an older schema (0, this version has 8)")];
+        [(99, "newer version of Unstuck (schema 99"), (0, "it has an older schema (0, this version has 9)")];
     for (version, said) in cases {
         let world = World::new(true);
         world.damage(&format!("PRAGMA user_version = {version}"));

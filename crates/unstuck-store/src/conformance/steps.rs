@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use unstuck_core::command::Notice;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Run;
 use unstuck_core::offer::Offer;
+use unstuck_core::thing::ThingRef;
+use unstuck_core::time::Time;
 
-use crate::contract::{BatchId, Candidate, Interrupt, Loaded, Locked, Store, StoreError, Wants};
+use crate::contract::{BatchId, Candidate, Interrupt, Loaded, Locked, NoticeId, Store, StoreError, Wants};
 
 /// Single steps of a batch, of a store that answers at once.
 pub trait BatchSteps: Store {
@@ -43,6 +46,15 @@ pub trait BatchSteps: Store {
     fn highest_waiting_priority(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
         let loaded = self.look_at(&Wants { queues: queues.to_vec(), ..Wants::default() })?;
         Ok(loaded.waiting.into_iter().map(|(_, priority)| priority).max())
+    }
+
+    /// Notices that are to be tried at `now`.
+    fn due_notices(&mut self, now: Time, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        self.look_at(&Wants { now, notices: limit, ..Wants::default() }).map(|loaded| loaded.notices)
+    }
+
+    fn postponed_receivers(&mut self) -> Result<Vec<ThingRef>, StoreError> {
+        self.look_at(&Wants::default()).map(|loaded| loaded.postponed)
     }
 
     fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError> {

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use unstuck_core::bulk::{Bulk, Target};
 use unstuck_core::id::{BulkId, FlowId, RunId};
 use unstuck_core::model::flow::Flow;
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 
 use self::names::Names;
@@ -277,7 +278,10 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         let mut stage = logged.stage.clone();
         let runs: Vec<RunId> = runs_of(&stage).collect();
         stage.delivered = self.names.translate(&logged.stage.delivered, |(oracle, _)| oracle);
+        stage.postponed = self.names.translate(&logged.stage.postponed, |(oracle, _)| oracle);
+        let things: Vec<ThingRef> = stage.things.iter().map(Thing::address).collect();
         let (batch, _) = self.oracle.load(&Wants { runs, ..Wants::default() }).expect("loads");
+        self.oracle.lock_things(batch, &things).expect("locks");
         self.oracle.stage(batch, stage).expect("was staged before");
         self.names.note(&logged.stage, &mut self.oracle, None::<&mut B>);
     }

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::thing::ThingRef;
 
 use crate::contract::{
-    BatchId, Loaded, LoadedPayload, More, Settled, Stage, StageId, Store, StoreError, Wants,
+    BatchId, Loaded, LoadedPayload, LockedThing, More, Settled, Stage, StageId, Store, StoreError, Wants,
 };
 use crate::memory::MemoryStore;
+use crate::memory::state::LockedByBatch;
 
 /// The batches that are under way.
 pub(super) type Batches = BTreeMap<BatchId, OpenBatch>;
@@ -15,8 +17,8 @@ pub(super) type Batches = BTreeMap<BatchId, OpenBatch>;
 /// A batch that is under way.
 #[derive(Debug, Default)]
 pub(super) struct OpenBatch {
-    /// The runs that it has taken out.
-    pub(super) locked: Vec<RunId>,
+    /// What it has taken out and locked.
+    pub(super) locked: LockedByBatch,
     /// What it has asked for, until it is given.
     loaded: Option<Loaded>,
     /// What it was built on has failed.
@@ -26,7 +28,7 @@ pub(super) struct OpenBatch {
 impl OpenBatch {
     /// What it was built on has failed: what it has taken out is somebody else's.
     pub(super) fn fail(&mut self, error: &StoreError) {
-        self.locked.clear();
+        self.locked = LockedByBatch::default();
         self.void = Some(error.clone());
     }
 
@@ -49,6 +51,9 @@ impl MemoryStore {
         if self.batches.is_empty() {
             self.state.ready.put_back();
         }
+        if wants.notices > 0 {
+            self.state.notices.bring_back(wants.now);
+        }
         let mut loaded = Loaded {
             now: wants.now,
             candidates: if wants.claims == 0 {
@@ -59,6 +64,8 @@ impl MemoryStore {
             admissible: self.state.slots.admissible(wants.admissions),
             due: self.state.timers.due(wants.now, wants.due),
             notices: self.state.notices.first(wants.notices),
+            postponed: self.state.notices.postponed(),
+            things: self.state.things.due(wants.now, wants.things),
             keys: wants.keys.iter().map(|(flow, key)| self.state.run_of_key(flow, key)).collect(),
             versions: self.versions,
             last_seen: self.last_seen()?,
@@ -73,7 +80,7 @@ impl MemoryStore {
         loaded.noticed = wants.about.iter().filter(is_noticed).copied().collect();
         let mut batch = OpenBatch::default();
         let runs = wants.runs_of(&loaded);
-        let locked = self.state.lock(&runs, &mut batch.locked)?;
+        let locked = self.state.lock(&runs, &mut batch.locked.runs)?;
         loaded.runs = runs.into_iter().zip(locked).collect();
         batch.loaded = Some(loaded);
         self.last_batch += 1;
@@ -109,7 +116,18 @@ impl MemoryStore {
                 .map_or(LoadedPayload::Absent, |json| LoadedPayload::Here(json.clone()))
         };
         let payloads = payloads.iter().map(payload).collect();
-        Ok(More { runs: self.state.lock(runs, &mut batch.locked)?, payloads })
+        Ok(More { runs: self.state.lock(runs, &mut batch.locked.runs)?, payloads })
+    }
+
+    pub(super) fn lock_things_for(
+        &mut self,
+        id: BatchId,
+        things: &[ThingRef],
+    ) -> Result<Vec<LockedThing>, StoreError> {
+        self.check_session()?;
+        let batch = self.batches.get_mut(&id).ok_or_else(unknown_batch)?;
+        batch.check()?;
+        self.state.things.lock(things, &mut batch.locked.things)
     }
 
     pub(super) fn stage_batch(&mut self, id: BatchId, stage: Stage) -> Result<StageId, StoreError> {
@@ -121,7 +139,9 @@ impl MemoryStore {
             self.end_batch(id);
             return Err(error);
         }
-        self.batches.remove(&id);
+        if let Some(batch) = self.batches.remove(&id) {
+            self.state.things.unlock(&batch.locked.things);
+        }
         self.versions.downtimes += u64::from(changes_downtimes);
         self.wake_others();
         self.last_stage += 1;
@@ -149,8 +169,8 @@ impl MemoryStore {
         if let Some(error) = self.refusal(&stage) {
             return Err(error);
         }
-        let locked = self.batches.get(&id).map(|batch| batch.locked.as_slice()).unwrap_or_default();
-        self.state.stage(stage, self.last_notice, locked)
+        let Some(batch) = self.batches.get(&id) else { return Err(unknown_batch()) };
+        self.state.stage(stage, self.last_notice, &batch.locked)
     }
 
     /// Ends a batch; the runs that did not come back are as they were before.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::contract::{Settled, Stage, StageId, StoreError};
+use crate::memory::state::LockedByBatch;
 use crate::memory::{HandleState, MemoryStore};
 
 /// What waits to be durable.
@@ -79,9 +80,10 @@ impl MemoryStore {
         }
         let others = self.others.into_values().map(|other| other.batches);
         let batches = others.chain([std::mem::take(&mut self.batches)]);
-        let locked = batches.flat_map(BTreeMap::into_values).flat_map(|batch| batch.locked).collect();
-        let broken = self.state.take_back(locked).err();
+        let locked = batches.flat_map(BTreeMap::into_values).flat_map(|batch| batch.locked.runs).collect();
+        let broken = self.state.take_back(LockedByBatch { runs: locked, things: Vec::new() }).err();
         self.state.ready.forget_turns();
+        self.state.things.unlock_all();
         MemoryStore {
             last_stage: self.last_stage,
             last_notice: self.last_notice,

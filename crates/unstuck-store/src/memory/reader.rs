@@ -13,13 +13,14 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::summary::RunSummary;
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 
 use crate::contract::{
     AuditId, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, OpenErrorFilter, PolicyAudit,
     PolicyHits, Reader, RunFilter, RunLogs, SetAside, Stage, StoreError,
 };
-use crate::memory::state::MemoryState;
+use crate::memory::state::{LockedByBatch, MemoryState};
 
 /// What is durable, shared with whoever reads it.
 #[derive(Debug)]
@@ -44,9 +45,13 @@ impl Durable {
         let unchanged = stage.unchanged.iter().map(|run| run.id);
         let runs: Vec<RunId> = changed.chain(unchanged).chain(stage.forgotten.iter().copied()).collect();
         let mut durable = self.state();
-        let mut locked = Vec::with_capacity(runs.len());
-        durable.lock(&runs, &mut locked)?;
-        durable.stage(stage, last_notice, &locked)
+        let mut locked = LockedByBatch { runs: Vec::with_capacity(runs.len()), things: Vec::new() };
+        durable.lock(&runs, &mut locked.runs)?;
+        let things: Vec<ThingRef> = stage.things.iter().map(Thing::address).collect();
+        durable.things.lock(&things, &mut locked.things)?;
+        let staged = durable.stage(stage, last_notice, &locked);
+        durable.things.unlock(&locked.things);
+        staged
     }
 
     pub(super) fn set_aside(&self, side: usize, run: RunId, aside: Option<SetAside>) {

@@ -39,6 +39,9 @@ struct Order {
     is_stopped: bool,
     /// Targets that failed again since somebody let it go on.
     failed: u64,
+    /// Somebody has let it go on, and it has not acted since: what is heard of in between may have failed before, for whoever
+    /// asks is answered first.
+    is_let_go: bool,
 }
 
 impl Bulks {
@@ -53,6 +56,7 @@ impl Bulks {
             results: BTreeMap::new(),
             is_stopped: false,
             failed: 0,
+            is_let_go: false,
         };
         self.known.insert(bulk.id, order);
     }
@@ -62,7 +66,7 @@ impl Bulks {
         if let Some(order) = self.known.get_mut(&bulk) {
             order.is_stopped = command != BulkCommand::Unpause;
             if command == BulkCommand::Unpause {
-                order.failed = 0;
+                (order.failed, order.is_let_go) = (0, true);
             }
         }
     }
@@ -163,7 +167,7 @@ impl Bulks {
     fn result(&mut self, target: BulkRef, has_passed: bool) {
         if let Some(order) = self.known.get_mut(&target.bulk) {
             order.results.insert(target.place, has_passed);
-            order.failed += u64::from(!has_passed);
+            order.failed += u64::from(!has_passed && !order.is_let_go);
         }
     }
 
@@ -230,6 +234,7 @@ impl Bulks {
             None
         };
         order.acted.push((target.place, at));
+        order.is_let_go = false;
         match wrong {
             None => Ok(()),
             Some(what) => {
@@ -304,7 +309,7 @@ impl Order {
         let passed = self.results.values().filter(|passed| **passed).count() as u64;
         let failed = self.results.len() as u64 - passed;
         let under_way = self.acted.len() as u64 - self.results.len() as u64;
-        let wanted = BulkCounts { under_way, passed, failed, refused };
+        let wanted = BulkCounts { under_way, passed, failed, refused, ..BulkCounts::default() };
         if kept.counts != wanted {
             return Some(format!("it counts {:?}, and it is {wanted:?}", kept.counts));
         }
