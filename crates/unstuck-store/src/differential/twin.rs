@@ -191,8 +191,9 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             expected = contents(&mut self.oracle, flows.values());
         }
         self.log.truncate(self.durable);
-        // Turns begin again.
+        // Turns begin again. Whoever looks at what is ready takes turns, and the store has been looked at once since.
         self.rebuild(self.durable);
+        contents(&mut self.oracle, flows.values());
     }
 
     fn reopen_store(&mut self) {
