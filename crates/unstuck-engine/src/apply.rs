@@ -16,8 +16,9 @@ use crate::request::EngineError;
 use crate::runtime::Handle;
 use crate::trials::each_open;
 
-/// How often it is looked at.
-const BETWEEN: Duration = Duration::from_millis(2);
+/// The first wait before it is looked at again, and the longest.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LONGEST_LOOK: Duration = Duration::from_millis(20);
 
 /// What came of applying policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,11 +84,14 @@ impl Handle {
         })
     }
 
-    /// Waits until a bulk action does nothing more by itself, and gives it as it stands.
+    /// Waits until a bulk action does nothing more by itself, and gives it as it stands, without a visit to the engine's
+    /// thread.
     fn wait_until_it_rests(&self, id: BulkId) -> Result<Bulk, EngineError> {
+        let mut wait = FIRST_LOOK;
         loop {
-            let bulk = self.read(move |store, _| store.bulk(id))??;
-            let Some(bulk) = bulk else {
+            // Before it is looked at: what was done until then is seen.
+            let is_stopped = self.is_stopped();
+            let Some(bulk) = self.reader().bulk(id)? else {
                 return Err(EngineError::BadBulk(format!("there is no bulk action {id}")));
             };
             if bulk.due().is_none() {
@@ -96,7 +100,11 @@ impl Handle {
             if let Some(error) = self.trouble() {
                 return Err(error.into());
             }
-            thread::sleep(BETWEEN);
+            if is_stopped {
+                return Err(EngineError::Stopped);
+            }
+            thread::sleep(wait);
+            wait = (wait * 2).min(LONGEST_LOOK);
         }
     }
 }

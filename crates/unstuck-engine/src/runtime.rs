@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use unstuck_core::command::Command;
@@ -77,6 +77,8 @@ pub struct Handle {
     reader: Arc<dyn Reader>,
     waiting: Arc<AtomicUsize>,
     trouble: Arc<Mutex<Option<StoreError>>>,
+    /// Its thread has the other end, until it ends.
+    is_running: Weak<()>,
 }
 
 impl Runtime {
@@ -98,7 +100,9 @@ impl Runtime {
     ) -> Runtime {
         let (sender, receiver) = channel();
         let reader = engine.store().reader();
-        let handle = Handle { sender, reader, waiting: Arc::default(), trouble: Arc::default() };
+        let running = Arc::new(());
+        let is_running = Arc::downgrade(&running);
+        let handle = Handle { sender, reader, waiting: Arc::default(), trouble: Arc::default(), is_running };
         let words = handle.clone();
         let answers = ReportSink::new(move |word| words.send(Message::Word(word)));
         let incarnation = engine.incarnation();
@@ -116,6 +120,7 @@ impl Runtime {
         engine.watch(observer.is_some());
         let (waiting, trouble) = (handle.waiting.clone(), handle.trouble.clone());
         let thread = std::thread::spawn(move || {
+            let _running = running;
             let waiters = HashMap::new();
             let (keeper, next_ticket) = (EngineTimer::new(clocks), 0);
             let mut driver = Driver {
@@ -172,6 +177,11 @@ impl Handle {
     /// Reads what is durable, without a visit to the engine's thread: whoever was answered reads what was done.
     pub fn reader(&self) -> &dyn Reader {
         &*self.reader
+    }
+
+    /// Whether its thread has ended.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_running.strong_count() == 0
     }
 
     /// Starts a run, and waits until that is durable.
