@@ -35,9 +35,7 @@ impl<S: Store> Engine<S> {
         mut batch: Batch,
         done: &mut OutstandingBatch,
     ) -> Result<Option<Stage>, StoreError> {
-        for (run, event) in std::mem::take(&mut batch.happened) {
-            done.outputs.push(Output::Happened { run, event });
-        }
+        done.take_happened(&mut batch);
         for (target, runs) in std::mem::take(&mut batch.gone) {
             done.outputs.push(Output::Forgotten { runs, target });
         }

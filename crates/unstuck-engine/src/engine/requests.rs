@@ -39,6 +39,8 @@ impl<S: Store> Engine<S> {
         request: Request,
         place: usize,
     ) -> Result<(), StoreError> {
+        // Whoever is answered was decided about after this.
+        done.take_happened(batch);
         let (ticket, result) = match request {
             Request::Start { ticket, start } => (Some(ticket), self.decide_start(batch, start)),
             Request::Command { ticket, run, command } => {

@@ -12,6 +12,7 @@ use super::busy::BusyRequests;
 use super::clock::ClockWork;
 use super::isolation::{Suspect, WorkCounts};
 use super::telemetry;
+use crate::batch::Batch;
 use crate::request::{EngineError, Output, Request, Ticket};
 
 /// How long to wait before asking a store again that is full or away.
@@ -50,6 +51,13 @@ pub(crate) struct OutstandingBatch {
     pub(super) held: Vec<(RunId, Request)>,
     /// Runs that were set aside and are not any more.
     pub(super) released: Vec<RunId>,
+}
+
+impl OutstandingBatch {
+    /// Takes over what has happened in the batch so far, so that events and answers are told in the order of their decisions.
+    pub(super) fn take_happened(&mut self, batch: &mut Batch) {
+        self.outputs.extend(batch.happened.drain(..).map(|(run, event)| Output::Happened { run, event }));
+    }
 }
 
 impl<S: Store> Engine<S> {

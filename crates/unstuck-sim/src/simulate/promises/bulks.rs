@@ -39,9 +39,6 @@ struct Order {
     is_stopped: bool,
     /// Targets that failed again since somebody let it go on.
     failed: u64,
-    /// Somebody has let it go on, and it has not acted since: what is heard of in between may have failed before, for whoever
-    /// asks is answered first.
-    is_let_go: bool,
 }
 
 impl Bulks {
@@ -56,7 +53,6 @@ impl Bulks {
             results: BTreeMap::new(),
             is_stopped: false,
             failed: 0,
-            is_let_go: false,
         };
         self.known.insert(bulk.id, order);
     }
@@ -66,7 +62,7 @@ impl Bulks {
         if let Some(order) = self.known.get_mut(&bulk) {
             order.is_stopped = command != BulkCommand::Unpause;
             if command == BulkCommand::Unpause {
-                (order.failed, order.is_let_go) = (0, true);
+                order.failed = 0;
             }
         }
     }
@@ -167,7 +163,7 @@ impl Bulks {
     fn result(&mut self, target: BulkRef, has_passed: bool) {
         if let Some(order) = self.known.get_mut(&target.bulk) {
             order.results.insert(target.place, has_passed);
-            order.failed += u64::from(!has_passed && !order.is_let_go);
+            order.failed += u64::from(!has_passed);
         }
     }
 
@@ -234,7 +230,6 @@ impl Bulks {
             None
         };
         order.acted.push((target.place, at));
-        order.is_let_go = false;
         match wrong {
             None => Ok(()),
             Some(what) => {
