@@ -95,8 +95,8 @@ pub(crate) struct Batch {
     delivered: Vec<NoticeId>,
     /// Stored notices whose receivers somebody else has, the first of each.
     postponed: Vec<(NoticeId, ThingRef)>,
-    /// Receivers for whom older notices wait until they are tried again: new ones wait behind them.
-    pub(crate) waiting_receivers: Vec<ThingRef>,
+    /// Runs for which older notices wait that this batch was not given: new ones wait behind them.
+    backlog: FxHashSet<RunId>,
     /// Runs that are removed.
     forgotten: Vec<RunId>,
     /// What went wrong, in order.

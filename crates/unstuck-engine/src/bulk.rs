@@ -37,6 +37,9 @@ pub(crate) enum BulkPart {
     Begin(Box<Bulk>, SyncSender<Result<(), EngineError>>),
 }
 
+/// So many stored results is a bulk action told in one batch at most.
+const MAX_STORED_RESULTS: usize = 2_000;
+
 /// What belongs to the runs that are to be forgotten next, with the numbers of their last events.
 pub(crate) type Families = FxHashMap<RunId, Vec<(RunId, u64)>>;
 
@@ -113,7 +116,9 @@ impl<S: Store> Engine<S> {
         id: BulkId,
         share: usize,
     ) -> Result<(), StoreError> {
-        batch.tell_waiting(&mut self.batch_context(), id)?;
+        if !batch.fold_waiting(&mut self.batch_context(), id, MAX_STORED_RESULTS)? {
+            return Ok(());
+        }
         let Some((from, count)) = batch.next_targets_of(&self.batch_context(), id, share) else {
             return Ok(());
         };
@@ -132,7 +137,7 @@ impl<S: Store> Engine<S> {
             let Some(acted) = acted else { break };
             let goes_on = batch.record_acted(&self.batch_context(), place, acted);
             batch.deliver_all(&mut self.batch_context())?;
-            batch.tell_waiting(&mut self.batch_context(), id)?;
+            batch.fold_new(&mut self.batch_context(), id)?;
             if !goes_on {
                 break;
             }
@@ -215,9 +220,7 @@ impl<S: Store> Engine<S> {
         }
         let share = (limit / due.len()).max(1);
         let context = BulkContext { now: self.last, clock: self.clock.record.shift };
-        let things = self.store.things()?;
-        let is_due = |thing: &&Thing| due.contains(&thing.address());
-        for bulk in things.iter().filter(is_due).filter_map(Thing::bulk) {
+        for bulk in due.iter().filter_map(Thing::bulk) {
             let places = due_targets(&mut bulk.clone(), share, &context);
             let count = usize::try_from(places.end - places.start).unwrap_or(share);
             let targets = self.store.next_targets(bulk.id, places.start, count)?;

@@ -58,10 +58,7 @@ impl SqliteStore {
         let state = &mut self.state;
         let candidates =
             if wants.claims == 0 { Vec::new() } else { state.ready.pick(&wants.offers, wants.claims) };
-        if wants.notices > 0 {
-            state.notices.bring_back(wants.now);
-        }
-        let is_noticed = |run: &&RunId| state.notices.has_any_about(std::slice::from_ref(*run));
+        let is_noticed = |run: &&RunId| state.notices.has_any_about(**run);
         let mut loaded = Loaded {
             now: wants.now,
             keys,
@@ -69,8 +66,7 @@ impl SqliteStore {
             waiting: state.ready.highest_waiting(&wants.queues),
             admissible: state.slots.admissible(wants.admissions),
             due: state.timers.due(wants.now, wants.due),
-            notices: state.notices.first(wants.notices),
-            postponed: state.notices.postponed(),
+            notices: state.notices.first(wants.now, wants.notices),
             things: state.things.due(wants.now, wants.things),
             noticed: wants.about.iter().filter(is_noticed).copied().collect(),
             versions: self.versions,
@@ -78,6 +74,7 @@ impl SqliteStore {
             ..Loaded::default()
         };
         let runs = wants.runs_of(&loaded);
+        loaded.backlog = self.state.notices.backlog(&runs, &loaded.notices);
         let locked = self.lock_runs(&runs)?;
         loaded.runs = runs.into_iter().zip(locked).collect();
         Ok(loaded)
@@ -99,7 +96,8 @@ impl SqliteStore {
                 Err(error) => return Err(error),
             });
         }
-        Ok(More { runs: self.lock_runs(runs)?, payloads: found })
+        let backlog = self.state.notices.backlog(runs, &[]);
+        Ok(More { runs: self.lock_runs(runs)?, payloads: found, backlog })
     }
 
     pub(crate) fn lock_things_for(

@@ -315,14 +315,14 @@ impl Store for SqliteStore {
         Ok(self.state.notices.all(limit))
     }
 
-    fn notices_to(&mut self, thing: ThingRef) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+    fn notices_to(&mut self, thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.notices.to(thing))
+        Ok(self.state.notices.to(thing, limit))
     }
 
-    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<ThingRef>, StoreError> {
+    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<Thing>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.things.due(now, limit))
+        Ok(self.state.things.due_now(now, limit))
     }
 
     fn lock_things(&mut self, batch: BatchId, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError> {

@@ -101,11 +101,13 @@ pub trait Store {
     /// Undelivered notices, oldest first, at most `limit`, whether they are to be tried or not, for reading.
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
 
-    /// Undelivered notices to this thing, oldest first, whether they are to be tried or not: for whoever has it locked.
-    fn notices_to(&mut self, thing: ThingRef) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+    /// Undelivered notices to this thing, oldest first, at most `limit`, whether they are to be tried or not: for whoever has
+    /// it locked.
+    fn notices_to(&mut self, thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
 
-    /// Things that are no runs and are due at `now`, as [`Wants::things`] gives them, for reading.
-    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<ThingRef>, StoreError>;
+    /// Things that are no runs and are due at `now`, as the last stage leaves them: those that [`Wants::things`] names, for
+    /// reading.
+    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<Thing>, StoreError>;
 
     /// Locks these things that are no runs, each at most once per batch, as [`Store::more`] does runs. They are free again
     /// when the batch ends, and need not come back.

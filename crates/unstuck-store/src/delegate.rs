@@ -70,8 +70,8 @@ macro_rules! delegate_store {
             release_withheld(limit: usize) -> usize;
             timers(after: Option<(Time, RunId, Option<UnitRef>)>, limit: usize) -> Result<Vec<Due>, StoreError>;
             notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
-            notices_to(thing: ThingRef) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
-            due_things(now: Time, limit: usize) -> Result<Vec<ThingRef>, StoreError>;
+            notices_to(thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+            due_things(now: Time, limit: usize) -> Result<Vec<Thing>, StoreError>;
             things() -> Result<Vec<Thing>, StoreError>;
             target_results(bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError>;
             set_aside(run: RunId, aside: SetAside) -> ();

@@ -1,13 +1,15 @@
-//! The outbox: notices that are on their way, oldest first. Those to a receiver that cannot take them now wait apart, in
-//! their order, so that they hold up nobody else: until it is time to try again, or until a run is not set aside any more.
+//! The outbox: notices that are on their way, oldest first. Those to a receiver that cannot take them now wait in their
+//! order and hold up nobody else: until it is time to try again, or until a run is not set aside any more.
+//!
+//! Looking changes nothing: what is to be tried follows from what was staged and from the time alone.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::command::Notice;
 use unstuck_core::id::RunId;
-use unstuck_core::thing::{Delivery, ThingRef};
+use unstuck_core::thing::{Delivery, LONGEST_WAIT, ThingRef};
 use unstuck_core::time::Time;
 
 use crate::contract::NoticeId;
@@ -15,24 +17,18 @@ use crate::contract::NoticeId;
 /// Undelivered notices.
 #[derive(Clone, Debug, Default)]
 pub struct Notices {
-    offered: BTreeMap<NoticeId, Notice>,
-    /// By the run that they are for, for each run that is set aside.
-    aside: FxHashMap<RunId, BTreeMap<NoticeId, Notice>>,
-    /// By the receiver that they are for, for each that could not take its first one: when that is tried again.
-    postponed: FxHashMap<ThingRef, PostponedLine>,
+    all: BTreeMap<NoticeId, Notice>,
+    /// Those whose receivers are neither set aside nor postponed.
+    offered: BTreeSet<NoticeId>,
+    aside: FxHashSet<RunId>,
+    /// The receivers that could not take their first one, and when that is tried again.
+    postponed: FxHashMap<ThingRef, Time>,
     /// The same receivers, in order of time.
     dues: BTreeSet<(Time, ThingRef)>,
     /// How often each could not be delivered, of those that were tried in vain.
     tries: FxHashMap<NoticeId, u32>,
-    /// Those to a thing, and those that begin a child of it, wherever they wait.
+    /// Those to a thing, and those that begin a child of it.
     about: FxHashMap<ThingRef, BTreeSet<NoticeId>>,
-}
-
-/// What waits for a receiver.
-#[derive(Clone, Debug)]
-struct PostponedLine {
-    due: Time,
-    notices: BTreeMap<NoticeId, Notice>,
 }
 
 impl Notices {
@@ -41,7 +37,10 @@ impl Notices {
         for thing in things_of(&notice) {
             self.about.entry(thing).or_default().insert(id);
         }
-        self.put(id, notice);
+        if !self.is_aside(notice.to) && !self.postponed.contains_key(&notice.to) {
+            self.offered.insert(id);
+        }
+        self.all.insert(id, notice);
     }
 
     /// Adds a notice that has been tried in vain.
@@ -54,10 +53,10 @@ impl Notices {
         }
     }
 
-    /// Removes a notice.
+    /// Removes a notice. What comes behind it has not been tried, and is offered if it was the first in its line.
     pub fn remove(&mut self, id: NoticeId) {
-        let found = self.offered.remove(&id).or_else(|| self.remove_aside(id));
-        let Some(notice) = found.or_else(|| self.remove_postponed(id)) else { return };
+        let Some(notice) = self.all.remove(&id) else { return };
+        self.offered.remove(&id);
         self.tries.remove(&id);
         for thing in things_of(&notice) {
             if let Entry::Occupied(mut about) = self.about.entry(thing) {
@@ -67,10 +66,15 @@ impl Notices {
                 }
             }
         }
+        if self.postponed.contains_key(&notice.to) && self.line(notice.to).next().is_none_or(|left| left > id)
+        {
+            self.offer_again(notice.to);
+        }
     }
 
     /// This one could not be delivered at `now`: it and what comes behind it to the same receiver is tried again later.
-    /// Gives how often it was tried by now, and when it is next.
+    /// Gives how often it was tried by now, and when it is next; nothing where the receiver is set aside, for whom nobody
+    /// waits by time.
     pub fn postpone(&mut self, id: NoticeId, now: Time) -> Option<Delivery> {
         let to = self.find(id)?.to;
         let tries = self.tries.get(&id).copied().unwrap_or(0);
@@ -80,124 +84,116 @@ impl Notices {
         Some(delivery)
     }
 
-    /// What was postponed and is to be tried at `now` is offered again, each in its place.
-    pub fn bring_back(&mut self, now: Time) {
-        while let Some((_, to)) = self.first_due(now) {
-            self.offer_again(to);
-        }
-    }
-
     /// When the next receiver is tried again.
     pub fn next_due(&self) -> Option<Time> {
         self.dues.first().map(|(due, _)| *due)
     }
 
-    /// The receivers that are not to be tried yet: whatever is new for them waits behind.
-    pub fn postponed(&self) -> Vec<ThingRef> {
-        self.dues.iter().map(|(_, to)| *to).collect()
+    /// Those of these runs that notices are on their way to which are not among those that were given, in their order.
+    pub fn backlog(&self, runs: &[RunId], given: &[(NoticeId, Notice)]) -> Vec<RunId> {
+        if self.all.len() == given.len() {
+            return Vec::new();
+        }
+        let is_left = |id: NoticeId| {
+            self.find(id).is_some() && given.binary_search_by_key(&id, |(given, _)| *given).is_err()
+        };
+        let has_more = |run: &RunId| self.line(ThingRef::Run(*run)).any(is_left);
+        runs.iter().copied().filter(has_more).collect()
     }
 
-    /// Whether one is on its way to one of these runs, or begins a child of one.
-    pub fn has_any_about(&self, runs: &[RunId]) -> bool {
-        let mut about = runs.iter().filter_map(|run| self.about.get(&ThingRef::Run(*run))).flatten();
-        about.any(|id| self.find(*id).is_some())
+    /// Whether one is on its way to this run, or begins a child of it.
+    pub fn has_any_about(&self, run: RunId) -> bool {
+        let about = self.about.get(&ThingRef::Run(run)).into_iter().flatten();
+        about.copied().any(|id| self.find(id).is_some())
     }
 
-    /// Those that are on their way to this thing, oldest first, whether they are to be tried or not.
-    pub fn to(&self, thing: ThingRef) -> Vec<(NoticeId, Notice)> {
-        let about = self.about.get(&thing).into_iter().flatten();
-        let found = about.filter_map(|id| Some((*id, self.find(*id)?.clone())));
-        found.filter(|(_, notice)| notice.to == thing).collect()
+    /// Those that are on their way to this thing, oldest first, at most `limit`, whether they are to be tried or not.
+    pub fn to(&self, thing: ThingRef, limit: usize) -> Vec<(NoticeId, Notice)> {
+        let found = self.line(thing).filter_map(|id| Some((id, self.find(id)?.clone())));
+        found.take(limit).collect()
     }
 
-    fn find(&self, id: NoticeId) -> Option<&Notice> {
-        let of_line = || self.postponed.values().find_map(|line| line.notices.get(&id));
-        self.offered.get(&id).or_else(of_line)
-    }
-
-    /// The oldest notices that are offered, at most `limit`.
-    pub fn first(&self, limit: usize) -> Vec<(NoticeId, Notice)> {
-        self.offered.iter().take(limit).map(|(id, notice)| (*id, notice.clone())).collect()
+    /// Notices that are to be tried at `now`, at most `limit`: the oldest that nobody has tried in vain, and those of the
+    /// receivers that have waited longest. Of one receiver, always its oldest; all of them in their order.
+    pub fn first(&self, now: Time, limit: usize) -> Vec<(NoticeId, Notice)> {
+        let mut ids: Vec<NoticeId> = self.offered.iter().copied().take(limit).collect();
+        let again = self.due_receivers(now).flat_map(|to| self.line(to).take(limit));
+        ids.extend(again.take(limit));
+        ids.sort_unstable();
+        ids.truncate(limit);
+        ids.into_iter().filter_map(|id| Some((id, self.find(id)?.clone()))).collect()
     }
 
     /// The oldest notices that are on their way, whether they are to be tried or not, at most `limit`.
     pub fn all(&self, limit: usize) -> Vec<(NoticeId, Notice)> {
-        if self.postponed.is_empty() {
-            return self.first(limit);
-        }
-        let postponed = self.postponed.values().flat_map(|line| &line.notices);
-        let all: BTreeMap<NoticeId, &Notice> =
-            self.offered.iter().chain(postponed).map(|(id, notice)| (*id, notice)).collect();
-        all.into_iter().take(limit).map(|(id, notice)| (id, notice.clone())).collect()
+        let on_their_way = self.all.iter().filter(|(_, notice)| !self.is_aside(notice.to));
+        on_their_way.take(limit).map(|(id, notice)| (*id, notice.clone())).collect()
     }
 
     /// Notices to this run are not offered any more, new ones neither.
     pub fn set_aside(&mut self, run: RunId) {
-        self.offer_again(ThingRef::Run(run));
-        let waiting = self.take_offered(ThingRef::Run(run));
-        self.aside.entry(run).or_default().extend(waiting);
+        let to = ThingRef::Run(run);
+        if let Some(due) = self.postponed.remove(&to) {
+            self.dues.remove(&(due, to));
+        }
+        self.withdraw(to);
+        self.aside.insert(run);
     }
 
     /// Notices to this run are offered again, each in its place.
     pub fn release(&mut self, run: RunId) {
-        self.offered.extend(self.aside.remove(&run).unwrap_or_default());
-    }
-
-    /// Where a notice to this receiver waits.
-    fn put(&mut self, id: NoticeId, notice: Notice) {
-        if let Some(line) = self.postponed.get_mut(&notice.to) {
-            line.notices.insert(id, notice);
-            return;
+        if self.aside.remove(&run) {
+            self.offered.extend(self.line(ThingRef::Run(run)).collect::<Vec<_>>());
         }
-        let waiting = match notice.to.run() {
-            Some(run) if !self.aside.is_empty() => self.aside.get_mut(&run),
-            Some(_) | None => None,
-        };
-        waiting.unwrap_or(&mut self.offered).insert(id, notice);
     }
 
-    /// Nothing to this receiver is offered until then.
+    /// Nothing to this receiver is tried until then.
     fn hold(&mut self, to: ThingRef, due: Time) {
-        if to.run().is_some_and(|run| self.aside.contains_key(&run)) {
+        if self.is_aside(to) {
             return;
         }
-        let mut notices = self.take_offered(to);
-        if let Some(line) = self.postponed.remove(&to) {
-            self.dues.remove(&(line.due, to));
-            notices.extend(line.notices);
+        if let Some(before) = self.postponed.insert(to, due) {
+            self.dues.remove(&(before, to));
+        } else {
+            self.withdraw(to);
         }
         self.dues.insert((due, to));
-        self.postponed.insert(to, PostponedLine { due, notices });
     }
 
+    /// What waits for this receiver is to be tried, whatever the time.
     fn offer_again(&mut self, to: ThingRef) {
-        let Some(line) = self.postponed.remove(&to) else { return };
-        self.dues.remove(&(line.due, to));
-        self.offered.extend(line.notices);
+        let Some(due) = self.postponed.remove(&to) else { return };
+        self.dues.remove(&(due, to));
+        self.offered.extend(self.line(to).collect::<Vec<_>>());
     }
 
-    fn take_offered(&mut self, to: ThingRef) -> BTreeMap<NoticeId, Notice> {
-        self.offered.extract_if(.., |_, notice| notice.to == to).collect()
-    }
-
-    fn first_due(&self, now: Time) -> Option<(Time, ThingRef)> {
-        let is_due = |(due, _): &(Time, ThingRef)| Delivery { tries: 1, due: *due }.is_due(now);
-        let mut ends = self.dues.first().into_iter().chain(self.dues.last()).copied();
-        ends.find(is_due)
-    }
-
-    fn remove_aside(&mut self, id: NoticeId) -> Option<Notice> {
-        self.aside.values_mut().find_map(|notices| notices.remove(&id))
-    }
-
-    fn remove_postponed(&mut self, id: NoticeId) -> Option<Notice> {
-        let found = self.postponed.iter_mut().find_map(|(to, line)| Some((*to, line.notices.remove(&id)?)));
-        let (to, notice) = found?;
-        // Only what comes first in a line is waited for: what comes behind it has not been tried.
-        if self.postponed.get(&to).is_some_and(|line| line.notices.keys().all(|left| *left > id)) {
-            self.offer_again(to);
+    /// Nothing to this receiver is offered.
+    fn withdraw(&mut self, to: ThingRef) {
+        for id in self.line(to).collect::<Vec<_>>() {
+            self.offered.remove(&id);
         }
-        Some(notice)
+    }
+
+    /// Those to this receiver, oldest first.
+    fn line(&self, to: ThingRef) -> impl Iterator<Item = NoticeId> {
+        let about = self.about.get(&to).into_iter().flatten().copied();
+        about.filter(move |id| self.all.get(id).is_some_and(|notice| notice.to == to))
+    }
+
+    /// Receivers whose time has come, and behind them those whose time was told by a clock that has been set back.
+    fn due_receivers(&self, now: Time) -> impl Iterator<Item = ThingRef> {
+        let waited = self.dues.iter().take_while(move |(due, _)| *due <= now);
+        let too_late = self.dues.iter().rev().take_while(move |(due, _)| now + LONGEST_WAIT < *due);
+        waited.chain(too_late).map(|(_, to)| *to)
+    }
+
+    /// One that is on its way.
+    fn find(&self, id: NoticeId) -> Option<&Notice> {
+        self.all.get(&id).filter(|notice| !self.is_aside(notice.to))
+    }
+
+    fn is_aside(&self, to: ThingRef) -> bool {
+        !self.aside.is_empty() && to.run().is_some_and(|run| self.aside.contains(&run))
     }
 }
 
@@ -232,26 +228,26 @@ mod tests {
         Notice { to, body }
     }
 
-    fn offered(notices: &Notices) -> Vec<u64> {
-        notices.first(usize::MAX).into_iter().map(|(id, _)| id.0).collect()
+    /// What is to be tried then.
+    fn tried_at(notices: &Notices, now: i64) -> Vec<u64> {
+        notices.first(Time(now), usize::MAX).into_iter().map(|(id, _)| id.0).collect()
     }
 
     #[test]
     fn a_receiver_that_cannot_take_its_first_one_holds_up_nobody_else_and_keeps_its_order() {
         let mut notices = outbox(&[ONE, BULK, ONE, OTHER]);
         let tried = notices.postpone(NoticeId(1), Time(100)).expect("it is offered");
-        assert_eq!((tried, offered(&notices)), (Delivery { tries: 1, due: Time(103) }, vec![2, 4]));
+        assert_eq!((tried, tried_at(&notices, 100)), (Delivery { tries: 1, due: Time(103) }, vec![2, 4]));
         notices.insert(NoticeId(5), notice(ONE));
         notices.insert(NoticeId(6), notice(BULK));
-        assert_eq!((offered(&notices), notices.postponed()), (vec![2, 4, 6], vec![ONE]));
-        notices.bring_back(Time(102));
-        assert_eq!(offered(&notices), [2, 4, 6], "it is not time yet");
-        assert_eq!(notices.next_due(), Some(Time(103)));
-        notices.bring_back(Time(103));
-        assert_eq!((offered(&notices), notices.next_due()), (vec![1, 2, 3, 4, 5, 6], None));
+        assert_eq!(tried_at(&notices, 102), [2, 4, 6], "it is not time yet");
+        let backlog = |now| notices.backlog(&[RunId(1), RunId(2)], &notices.first(Time(now), 9));
+        assert_eq!((backlog(102), backlog(103)), (vec![RunId(1)], vec![]));
+        assert_eq!((tried_at(&notices, 103), notices.next_due()), (vec![1, 2, 3, 4, 5, 6], Some(Time(103))));
+        assert_eq!(tried_at(&notices, 102), [2, 4, 6], "looking has changed nothing");
         assert_eq!(notices.postpone(NoticeId(1), Time(103)).map(|tried| tried.due), Some(Time(109)));
         notices.remove(NoticeId(1));
-        notices.bring_back(Time(109));
+        assert_eq!((tried_at(&notices, 103), notices.next_due()), (vec![2, 3, 4, 5, 6], None));
         let fresh = notices.postpone(NoticeId(3), Time(110));
         assert_eq!(fresh, Some(Delivery { tries: 1, due: Time(113) }), "another one has another count");
     }
@@ -263,9 +259,8 @@ mod tests {
         notices.insert_tried(NoticeId(1), notice(BULK), delivery);
         notices.insert_tried(NoticeId(2), notice(BULK), Delivery::default());
         notices.insert_tried(NoticeId(3), notice(ONE), Delivery::default());
-        assert_eq!((offered(&notices), notices.next_due()), (vec![3], Some(Time(500))));
-        notices.bring_back(Time(500));
-        assert_eq!(offered(&notices), [1, 2, 3]);
+        assert_eq!((tried_at(&notices, 499), notices.next_due()), (vec![3], Some(Time(500))));
+        assert_eq!(tried_at(&notices, 500), [1, 2, 3]);
         assert_eq!(notices.postpone(NoticeId(1), Time(500)), Some(delivery.postponed(Time(500))));
     }
 
@@ -274,9 +269,20 @@ mod tests {
         let mut notices = outbox(&[ONE, ONE, ONE]);
         notices.postpone(NoticeId(1), Time(100));
         notices.remove(NoticeId(2));
-        assert_eq!((offered(&notices), notices.next_due()), (vec![], Some(Time(103))));
+        assert_eq!((tried_at(&notices, 100), notices.next_due()), (vec![], Some(Time(103))));
         notices.remove(NoticeId(1));
-        assert_eq!((offered(&notices), notices.next_due()), (vec![3], None));
+        assert_eq!((tried_at(&notices, 100), notices.next_due()), (vec![3], None));
+    }
+
+    #[test]
+    fn of_many_the_oldest_are_tried_and_of_one_receiver_none_is_passed_over() {
+        let mut notices = outbox(&[ONE, OTHER, ONE, BULK, OTHER, ONE]);
+        notices.postpone(NoticeId(1), Time(100));
+        notices.postpone(NoticeId(2), Time(101));
+        let first =
+            |now, limit| notices.first(Time(now), limit).iter().map(|(id, _)| id.0).collect::<Vec<_>>();
+        assert_eq!((first(103, 1), first(103, 2), first(103, 3)), (vec![1], vec![1, 3], vec![1, 3, 4]));
+        assert_eq!((first(104, 4), first(104, 9)), (vec![1, 2, 3, 4], vec![1, 2, 3, 4, 5, 6]));
     }
 
     #[test]
@@ -285,10 +291,10 @@ mod tests {
         notices.postpone(NoticeId(1), Time(100));
         notices.set_aside(RunId(1));
         assert_eq!(notices.postpone(NoticeId(1), Time(100)), None);
-        notices.bring_back(Time(9_000));
-        assert_eq!((offered(&notices), notices.has_any_about(&[RunId(1)])), (vec![2], false));
+        notices.insert(NoticeId(4), notice(ONE));
+        assert_eq!((tried_at(&notices, 9_000), notices.has_any_about(RunId(1))), (vec![2], false));
         notices.release(RunId(1));
-        assert_eq!((offered(&notices), notices.has_any_about(&[RunId(1)])), (vec![1, 2, 3], true));
+        assert_eq!((tried_at(&notices, 100), notices.has_any_about(RunId(1))), (vec![1, 2, 3, 4], true));
     }
 
     #[test]
@@ -296,8 +302,7 @@ mod tests {
         let mut notices = outbox(&[ONE, OTHER]);
         notices.postpone(NoticeId(1), Time(1_000_000));
         notices.postpone(NoticeId(2), Time(200));
-        assert!(notices.has_any_about(&[RunId(1)]), "it is on its way all the same");
-        notices.bring_back(Time(100));
-        assert_eq!(offered(&notices), [1]);
+        assert!(notices.has_any_about(RunId(1)), "it is on its way all the same");
+        assert_eq!(tried_at(&notices, 100), [1]);
     }
 }

@@ -39,12 +39,14 @@ impl Things {
     ) -> Result<Vec<LockedThing>, StoreError> {
         let mut given = Vec::with_capacity(things.len());
         for address in things {
-            if taken.contains(address) {
-                return Err(StoreError::Conflict(format!("{address} is locked twice in one batch")));
-            }
             given.push(match self.all.get(address) {
                 None => LockedThing::Absent,
-                Some(_) if self.locked.contains(address) => LockedThing::Busy,
+                Some(_) if self.locked.contains(address) => {
+                    if taken.contains(address) {
+                        return Err(conflict(*address, "is locked twice in one batch"));
+                    }
+                    LockedThing::Busy
+                }
                 Some(thing) => {
                     self.locked.insert(*address);
                     taken.push(*address);
@@ -57,7 +59,9 @@ impl Things {
 
     /// A batch ends that had locked these.
     pub fn unlock(&mut self, taken: &[ThingRef]) {
-        self.locked.retain(|thing| !taken.contains(thing));
+        for thing in taken {
+            self.locked.remove(thing);
+        }
     }
 
     /// Nobody has anything locked any more.
@@ -68,6 +72,11 @@ impl Things {
     /// What is due at `now`, in order of time, at most `limit`.
     pub fn due(&self, now: Time, limit: usize) -> Vec<ThingRef> {
         self.dues.iter().take_while(|(due, _)| *due <= now).map(|(_, thing)| *thing).take(limit).collect()
+    }
+
+    /// The same, as they are.
+    pub fn due_now(&self, now: Time, limit: usize) -> Vec<Thing> {
+        self.due(now, limit).iter().filter_map(|thing| self.all.get(thing).cloned()).collect()
     }
 
     /// When the next one is due.

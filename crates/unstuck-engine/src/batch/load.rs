@@ -79,7 +79,7 @@ impl Batch {
         }
         batch.waiting = std::mem::take(&mut loaded.waiting);
         batch.noticed.extend(&loaded.noticed);
-        batch.waiting_receivers = std::mem::take(&mut loaded.postponed);
+        batch.backlog.extend(std::mem::take(&mut loaded.backlog));
         batch.due_things = std::mem::take(&mut loaded.things);
         batch
     }
@@ -162,6 +162,7 @@ impl Batch {
         payloads.sort_unstable();
         payloads.dedup();
         let more = store.more(id, &runs, &payloads)?;
+        self.backlog.extend(more.backlog);
         for (id, locked) in runs.into_iter().zip(more.runs) {
             self.take_locked(id, locked);
         }

@@ -31,6 +31,10 @@ impl Batch {
         notice: Notice,
     ) -> Result<(), StoreError> {
         let to = notice.to;
+        if let ThingRef::Bulk(bulk) = to {
+            self.queue_result(bulk, Some(id), notice.body);
+            return Ok(());
+        }
         if self.postponed.iter().any(|(_, earlier)| *earlier == to) {
             return Ok(());
         }
@@ -59,7 +63,11 @@ impl Batch {
         }
         for _ in 0..MAX_DELIVERIES {
             let Some(notice) = self.deliveries.pop_front() else { break };
-            if self.waiting_receivers.contains(&notice.to)
+            if let ThingRef::Bulk(bulk) = notice.to {
+                self.queue_result(bulk, None, notice.body);
+                continue;
+            }
+            if notice.to.run().is_some_and(|run| self.backlog.contains(&run))
                 || self.undelivered_to.contains(&notice.to)
                 || !self.deliver_new(tools, &notice)?
             {
@@ -92,12 +100,7 @@ impl Batch {
 
     /// Delivers one notice. What cannot be done any more is nobody's loss: every notice is recognised when it is stale.
     fn deliver(&mut self, tools: &mut BatchContext<'_>, notice: Notice) -> Result<Delivery, StoreError> {
-        let Notice { to, body } = notice;
-        let to = match to {
-            ThingRef::Run(run) => run,
-            ThingRef::Bulk(bulk) if self.tell_bulk(tools, bulk, &body)? => return Ok(Delivery::Done),
-            ThingRef::Bulk(_) => return Ok(Delivery::Waits),
-        };
+        let Notice { to: ThingRef::Run(to), body } = notice else { return Ok(Delivery::Done) };
         if !tools.aside.is_empty() && tools.aside.contains_key(&to) {
             return Ok(Delivery::Waits);
         }

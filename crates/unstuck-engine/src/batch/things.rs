@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashSet;
 use unstuck_core::bulk::{
     Acted, Bulk, BulkCommand, BulkContext, BulkRef, BulkRefusal, TargetResult, change_bulk, due_targets,
     fold_result, record_acted,
@@ -11,7 +12,7 @@ use unstuck_core::decide::Answer;
 use unstuck_core::id::BulkId;
 use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
-use unstuck_store::contract::{LockedThing, StoreError};
+use unstuck_store::contract::{LockedThing, NoticeId, StoreError};
 
 use super::{Batch, BatchContext, Undecided};
 use crate::request::EngineError;
@@ -26,6 +27,17 @@ pub(super) struct BatchThings {
     /// What became of targets, in order, and the last of it by target.
     results: Vec<(BulkRef, TargetResult)>,
     newest: BTreeMap<(BulkId, u64), TargetResult>,
+    /// What bulk actions are to be told, and the stored notices among it that were ever queued.
+    queued: BTreeMap<BulkId, Vec<QueuedResult>>,
+    read: FxHashSet<NoticeId>,
+}
+
+/// How a target came out, on its way to its bulk action.
+struct QueuedResult {
+    /// The notice, where it was stored.
+    stored: Option<NoticeId>,
+    place: u64,
+    result: TargetResult,
 }
 
 impl BatchThings {
@@ -110,6 +122,8 @@ impl Batch {
         id: BulkId,
         command: BulkCommand,
     ) -> Result<Answer, Undecided> {
+        // What came out before somebody asked comes first.
+        self.fold_results(tools)?;
         let context = tools.bulk_context();
         let refused = |sentence: String| Undecided::Error(EngineError::BadBulk(sentence));
         let Some(bulk) = self.lock_bulk(tools, id)? else {
@@ -150,56 +164,108 @@ impl Batch {
         (bulk.next == target.place && bulk.due().is_some()).then_some(&*bulk)
     }
 
-    /// A bulk action that this batch has locked is told all that waits for it, stored or new, before it acts.
-    pub(crate) fn tell_waiting(
+    /// Keeps a result that a bulk action is to be told, stored or new, until the next decision about it or the end of the
+    /// batch: so that all of them are looked up in one go.
+    pub(super) fn queue_result(&mut self, bulk: BulkId, stored: Option<NoticeId>, body: NoticeBody) {
+        let NoticeBody::TargetEnded { place, result } = body else {
+            // Nothing else is told to a bulk action.
+            self.delivered.extend(stored);
+            return;
+        };
+        if stored.is_none_or(|id| self.things.read.insert(id)) {
+            self.things.queued.entry(bulk).or_default().push(QueuedResult { stored, place, result });
+        }
+    }
+
+    /// A bulk action that this batch has locked is told all that waits for it, stored or new, before it acts. False where
+    /// more than `limit` are stored: the rest comes first.
+    pub(crate) fn fold_waiting(
         &mut self,
         tools: &mut BatchContext<'_>,
         id: BulkId,
-    ) -> Result<(), StoreError> {
-        if self.things.bulk(id).is_none() {
+        limit: usize,
+    ) -> Result<bool, StoreError> {
+        let stored = tools.store.notices_to(ThingRef::Bulk(id), limit)?;
+        let is_all = stored.len() < limit;
+        for (stored, notice) in stored {
+            self.queue_result(id, Some(stored), notice.body);
+        }
+        self.fold_new(tools, id)?;
+        Ok(is_all)
+    }
+
+    /// The same for what is new, also where new notices are stored rather than delivered.
+    pub(crate) fn fold_new(&mut self, tools: &mut BatchContext<'_>, id: BulkId) -> Result<(), StoreError> {
+        let is_own = |notice: &Notice| notice.to == ThingRef::Bulk(id);
+        if self.deliveries.iter().any(is_own) {
+            let (own, others): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut self.deliveries).into_iter().partition(is_own);
+            self.deliveries = others.into();
+            own.into_iter().for_each(|notice| self.queue_result(id, None, notice.body));
+        }
+        self.fold_results(tools)
+    }
+
+    /// Tells bulk actions the results that are queued for them. What somebody else has is tried again later; one that is over
+    /// has nobody to tell.
+    pub(crate) fn fold_results(&mut self, tools: &mut BatchContext<'_>) -> Result<(), StoreError> {
+        let queued = std::mem::take(&mut self.things.queued);
+        if queued.is_empty() {
             return Ok(());
         }
-        for (stored, notice) in tools.store.notices_to(ThingRef::Bulk(id))? {
-            if !self.delivered.contains(&stored) && self.tell_bulk(tools, id, &notice.body)? {
-                self.delivered.push(stored);
+        let addresses: Vec<ThingRef> = queued.keys().map(|bulk| ThingRef::Bulk(*bulk)).collect();
+        self.lock_things(tools, &addresses)?;
+        let context = tools.bulk_context();
+        for (id, results) in queued {
+            if self.things.busy.contains(&ThingRef::Bulk(id)) {
+                self.postpone_results(id, results);
+                continue;
             }
-        }
-        let is_own = |notice: &Notice| notice.to == ThingRef::Bulk(id);
-        let (mut own, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.undelivered).into_iter().partition(is_own);
-        self.undelivered = others.into();
-        let (newer, others): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.deliveries).into_iter().partition(is_own);
-        self.deliveries = others.into();
-        own.extend(newer);
-        for notice in own {
-            self.tell_bulk(tools, id, &notice.body)?;
+            self.look_up_results(tools, id, &results)?;
+            for QueuedResult { stored, place, result } in results {
+                self.delivered.extend(stored);
+                let Some(known) = self.things.newest.get(&(id, place)).cloned() else { continue };
+                let Some(bulk) = self.things.bulk(id) else { continue };
+                if fold_result(bulk, &known, &result, &context) {
+                    self.record_result(BulkRef { bulk: id, place }, result);
+                }
+            }
         }
         Ok(())
     }
 
-    /// Tells a bulk action something; false if somebody else has it. One that is over has nobody to tell.
-    pub(super) fn tell_bulk(
+    /// What has become of these targets so far, those that this batch does not know, in one go.
+    fn look_up_results(
         &mut self,
         tools: &mut BatchContext<'_>,
         id: BulkId,
-        body: &NoticeBody,
-    ) -> Result<bool, StoreError> {
-        let NoticeBody::TargetEnded { place, result } = body else { return Ok(true) };
-        self.lock_things(tools, &[ThingRef::Bulk(id)])?;
-        if self.things.busy.contains(&ThingRef::Bulk(id)) {
-            return Ok(false);
+        results: &[QueuedResult],
+    ) -> Result<(), StoreError> {
+        let places = results.iter().map(|result| result.place);
+        let unknown: BTreeSet<u64> =
+            places.filter(|place| !self.things.newest.contains_key(&(id, *place))).collect();
+        if unknown.is_empty() || self.things.bulk(id).is_none() {
+            return Ok(());
         }
-        let known = match self.things.newest.get(&(id, *place)) {
-            Some(known) => known.clone(),
-            None => tools.store.target_results(id, &[*place])?.pop().unwrap_or_default(),
-        };
-        let context = tools.bulk_context();
-        let Some(bulk) = self.things.bulk(id) else { return Ok(true) };
-        if fold_result(bulk, &known, result, &context) {
-            self.record_result(BulkRef { bulk: id, place: *place }, result.clone());
+        let unknown: Vec<u64> = unknown.into_iter().collect();
+        let known = tools.store.target_results(id, &unknown)?;
+        self.things.newest.extend(unknown.into_iter().map(|place| (id, place)).zip(known));
+        Ok(())
+    }
+
+    fn postpone_results(&mut self, id: BulkId, results: Vec<QueuedResult>) {
+        let to = ThingRef::Bulk(id);
+        for QueuedResult { stored, place, result } in results {
+            match stored {
+                // Who waits for its first one waits for all of them.
+                Some(_) if self.postponed.iter().any(|(_, earlier)| *earlier == to) => {}
+                Some(stored) => self.postponed.push((stored, to)),
+                None => {
+                    self.undelivered
+                        .push_back(Notice { to, body: NoticeBody::TargetEnded { place, result } });
+                }
+            }
         }
-        Ok(true)
     }
 
     fn record_result(&mut self, target: BulkRef, result: TargetResult) {

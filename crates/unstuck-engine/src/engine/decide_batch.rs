@@ -102,6 +102,7 @@ impl<S: Store> Engine<S> {
         if batch.lacks_something() {
             self.decide_last_round(id, &mut batch, done)?;
         }
+        batch.fold_results(&mut self.batch_context())?;
         for (run, flow, error) in std::mem::take(&mut batch.unusable) {
             match error {
                 _ if batch.has_ended(run) => {}

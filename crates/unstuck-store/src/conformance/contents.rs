@@ -34,7 +34,7 @@ pub struct Contents {
     highest_waiting: Vec<Option<i32>>,
     due: Vec<Due>,
     notices: Vec<Notice>,
-    postponed: Vec<ThingRef>,
+    due_notices: Vec<Notice>,
     things: Vec<Thing>,
     admissible: Vec<RunId>,
     flows: Vec<FlowRecord>,
@@ -77,7 +77,7 @@ pub fn contents<'a, S: Store>(store: &mut S, flows: impl Iterator<Item = &'a Arc
         ready: ready(store, &queues),
         due: store.due(Time(i64::MAX), usize::MAX).expect("timers can be read"),
         notices: notices(store),
-        postponed: store.postponed_receivers().expect("receivers can be read"),
+        due_notices: due_notices(store),
         things: store.things().expect("things can be read"),
         admissible: store.admissible_runs(usize::MAX).expect("slots can be read"),
         flows: flows.iter().filter_map(|flow| store.flow(flow.id).expect("flows can be read")).collect(),
@@ -228,6 +228,13 @@ fn bulks<S: Store>(store: &mut S) -> Vec<(Bulk, Vec<Target>)> {
 fn tells(notice: &Notice, target: BulkRef) -> bool {
     matches!(notice.body, NoticeBody::TargetEnded { place, .. } if place == target.place)
         && notice.to == ThingRef::Bulk(target.bulk)
+}
+
+/// What is to be tried at the time of the last stage.
+fn due_notices<S: Store>(store: &mut S) -> Vec<Notice> {
+    let now = store.last_time().expect("the time can be read").unwrap_or_default();
+    let notices = store.due_notices(now, usize::MAX).expect("notices can be read");
+    notices.into_iter().map(|(_, notice)| notice).collect()
 }
 
 fn notices<S: Store>(store: &mut S) -> Vec<Notice> {

@@ -81,7 +81,7 @@ pub fn a_receiver_that_cannot_take_a_notice_holds_up_nobody_else<S: TestStore>(m
     let (mut driver, parent) = family(make());
     let run = driver.start(&parent);
     let all = driver.store.notices(9).expect("reads");
-    let (dead, other) = (all[0].1.to, all[1].0);
+    let (dead, other) = (all[0].1.to.run().expect("it is to a run"), all[1].0);
     let mut wait = 3;
     for tries in 1..=4 {
         let due = driver.store.due_notices(driver.now, 1).expect("reads");
@@ -93,7 +93,7 @@ pub fn a_receiver_that_cannot_take_a_notice_holds_up_nobody_else<S: TestStore>(m
         assert_eq!(due.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [other], "try {tries}");
         assert_eq!(driver.store.notices(9).expect("reads"), all, "all of them are on their way");
         assert_eq!(driver.store.has_notices_about(&[run]), Ok(true));
-        assert_eq!(driver.store.postponed_receivers(), Ok(vec![dead]));
+        assert_eq!(driver.store.backlog(driver.now, &[run, dead]), Ok(vec![dead]));
         let next = driver.now + Millis(wait);
         assert_eq!(driver.store.next_due(), Ok(Some(next)), "try {tries}");
         settle_all(&mut driver);
@@ -109,7 +109,8 @@ pub fn a_receiver_that_cannot_take_a_notice_holds_up_nobody_else<S: TestStore>(m
     }
     driver.deliver_all(9);
     assert_eq!(children(&mut driver, run).len(), 2);
-    assert_eq!((driver.store.postponed_receivers(), driver.store.next_due()), (Ok(vec![]), Ok(None)));
+    assert_eq!(driver.store.backlog(driver.now, &[run, dead]), Ok(vec![]));
+    assert_eq!(driver.store.next_due(), Ok(None));
 }
 
 /// A notice that was delivered before is passed over: it says nothing new.

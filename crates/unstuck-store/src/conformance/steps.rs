@@ -6,7 +6,6 @@ use unstuck_core::command::Notice;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Run;
 use unstuck_core::offer::Offer;
-use unstuck_core::thing::ThingRef;
 use unstuck_core::time::Time;
 
 use crate::contract::{BatchId, Candidate, Interrupt, Loaded, Locked, NoticeId, Store, StoreError, Wants};
@@ -53,8 +52,10 @@ pub trait BatchSteps: Store {
         self.look_at(&Wants { now, notices: limit, ..Wants::default() }).map(|loaded| loaded.notices)
     }
 
-    fn postponed_receivers(&mut self) -> Result<Vec<ThingRef>, StoreError> {
-        self.look_at(&Wants::default()).map(|loaded| loaded.postponed)
+    /// Those of these runs behind whose notices new ones wait at `now`.
+    fn backlog(&mut self, now: Time, runs: &[RunId]) -> Result<Vec<RunId>, StoreError> {
+        let wants = Wants { now, runs: runs.to_vec(), notices: usize::MAX, ..Wants::default() };
+        self.look_at(&wants).map(|loaded| loaded.backlog)
     }
 
     fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError> {

@@ -82,8 +82,9 @@ pub struct Loaded {
     pub admissible: Vec<RunId>,
     pub due: Vec<Due>,
     pub notices: Vec<(NoticeId, Notice)>,
-    /// The receivers for whom notices were postponed and are not to be tried yet: what is new for them waits behind those.
-    pub postponed: Vec<ThingRef>,
+    /// Of the runs that come with this, those that notices are on their way to that are not among these: they are not to be
+    /// tried yet, or there are too many. What is new for such a run waits behind them.
+    pub backlog: Vec<RunId>,
     /// They are not locked: [`Store::lock_things`](super::Store::lock_things) does that.
     pub things: Vec<ThingRef>,
     /// Of the runs that were asked about, those that a notice is about.
@@ -104,6 +105,8 @@ pub struct More {
     pub runs: Vec<Locked>,
     /// The payloads, likewise.
     pub payloads: Vec<LoadedPayload>,
+    /// Of these runs, those that notices are on their way to: see [`Loaded::backlog`].
+    pub backlog: Vec<RunId>,
 }
 
 /// What locking a run gives.

@@ -51,9 +51,6 @@ impl MemoryStore {
         if self.batches.is_empty() {
             self.state.ready.put_back();
         }
-        if wants.notices > 0 {
-            self.state.notices.bring_back(wants.now);
-        }
         let mut loaded = Loaded {
             now: wants.now,
             candidates: if wants.claims == 0 {
@@ -63,8 +60,7 @@ impl MemoryStore {
             },
             admissible: self.state.slots.admissible(wants.admissions),
             due: self.state.timers.due(wants.now, wants.due),
-            notices: self.state.notices.first(wants.notices),
-            postponed: self.state.notices.postponed(),
+            notices: self.state.notices.first(wants.now, wants.notices),
             things: self.state.things.due(wants.now, wants.things),
             keys: wants.keys.iter().map(|(flow, key)| self.state.run_of_key(flow, key)).collect(),
             versions: self.versions,
@@ -76,10 +72,11 @@ impl MemoryStore {
             ..Loaded::default()
         };
         loaded.waiting = self.state.ready.highest_waiting(&wants.queues);
-        let is_noticed = |run: &&RunId| self.state.notices.has_any_about(std::slice::from_ref(*run));
+        let is_noticed = |run: &&RunId| self.state.notices.has_any_about(**run);
         loaded.noticed = wants.about.iter().filter(is_noticed).copied().collect();
         let mut batch = OpenBatch::default();
         let runs = wants.runs_of(&loaded);
+        loaded.backlog = self.state.notices.backlog(&runs, &loaded.notices);
         let locked = self.state.lock(&runs, &mut batch.locked.runs)?;
         loaded.runs = runs.into_iter().zip(locked).collect();
         batch.loaded = Some(loaded);
@@ -116,7 +113,8 @@ impl MemoryStore {
                 .map_or(LoadedPayload::Absent, |json| LoadedPayload::Here(json.clone()))
         };
         let payloads = payloads.iter().map(payload).collect();
-        Ok(More { runs: self.state.lock(runs, &mut batch.locked.runs)?, payloads })
+        let backlog = self.state.notices.backlog(runs, &[]);
+        Ok(More { runs: self.state.lock(runs, &mut batch.locked.runs)?, payloads, backlog })
     }
 
     pub(super) fn lock_things_for(

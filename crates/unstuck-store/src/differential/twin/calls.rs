@@ -110,16 +110,16 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         Ok(self.names.of_oracle(&ids).into_iter().zip(found).collect())
     }
 
-    fn notices_to(&mut self, thing: ThingRef) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+    fn notices_to(&mut self, thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         let mut ids = Vec::new();
         let found = self.same(
-            |oracle| oracle.notices_to(thing).map(|all| split_ids(all, &mut ids)),
-            |store| store.notices_to(thing).map(|all| split_ids(all, &mut Vec::new())),
+            |oracle| oracle.notices_to(thing, limit).map(|all| split_ids(all, &mut ids)),
+            |store| store.notices_to(thing, limit).map(|all| split_ids(all, &mut Vec::new())),
         )?;
         Ok(self.names.of_oracle(&ids).into_iter().zip(found).collect())
     }
 
-    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<ThingRef>, StoreError> {
+    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<Thing>, StoreError> {
         self.same(|oracle| oracle.due_things(now, limit), |store| store.due_things(now, limit))
     }
 
