@@ -32,9 +32,11 @@ impl Turns {
         self.given += 1;
     }
 
-    /// The clock was set by so much.
+    /// The clock was set by so much. Where none was given there is no time to be moved: none is kept either.
     pub(super) fn shift(&mut self, by: i64) {
-        self.since = self.since.shifted(by);
+        if !self.is_none() {
+            self.since = self.since.shifted(by);
+        }
     }
 
     fn next(&self, rate: u32) -> Time {
@@ -45,6 +47,13 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_never_given_is_what_is_kept_of_it() {
+        let mut turns = Turns::default();
+        turns.shift(7_200_000);
+        assert_eq!(turns, Turns::default());
+    }
 
     #[test]
     fn turns_are_a_pace_apart_and_missed_ones_are_gone() {
