@@ -111,6 +111,12 @@ pub enum ResultKind {
     Completed,
     /// The run is gone.
     Forgotten,
+    /// A policy will resume the step.
+    Scheduled,
+    /// No policy resumes the step any more.
+    Unscheduled,
+    /// The step is as it was.
+    Unchanged,
     /// It was refused.
     Refused,
 }
@@ -158,7 +164,7 @@ pub struct ChangedBulkView {
 
 impl ResultKind {
     /// All of them, in the order in which they are told.
-    pub const ALL: [ResultKind; 14] = [
+    pub const ALL: [ResultKind; 17] = [
         ResultKind::Passed,
         ResultKind::Acknowledged,
         ResultKind::Cancelled,
@@ -167,6 +173,9 @@ impl ResultKind {
         ResultKind::Skipped,
         ResultKind::Completed,
         ResultKind::Forgotten,
+        ResultKind::Scheduled,
+        ResultKind::Unscheduled,
+        ResultKind::Unchanged,
         ResultKind::FailedAgain,
         ResultKind::Refused,
         ResultKind::Resumed,
@@ -191,6 +200,9 @@ impl ResultKind {
             ResultKind::Skipped => "skipped",
             ResultKind::Completed => "completed by hand",
             ResultKind::Forgotten => "forgotten",
+            ResultKind::Scheduled => "scheduled",
+            ResultKind::Unscheduled => "unscheduled",
+            ResultKind::Unchanged => "unchanged",
             ResultKind::Refused => "refused",
         }
     }

@@ -197,6 +197,9 @@ pub struct RefusedDraft {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AppliedView {
+    /// The bulk action that did it; none where nothing was to be changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bulk: Option<String>,
     /// Steps that a policy will resume now, or at another time than before.
     pub moved: u64,
     /// Steps that no policy takes any more.

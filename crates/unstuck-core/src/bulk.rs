@@ -1,8 +1,10 @@
 //! Bulk actions: one order for many runs, carried out at a pace, in waves if asked, with an honest result for each.
 
+mod decide;
 mod outcome;
 mod result;
 mod target;
+mod turns;
 
 use std::sync::Arc;
 
@@ -14,9 +16,11 @@ use crate::json::Json;
 use crate::model::unit::UnitRef;
 use crate::time::{Millis, Time};
 
+pub use decide::{Acted, BulkCommand, BulkContext, change_bulk, due_targets, fold_result, record_acted};
 pub(crate) use outcome::{rerun_result, resume_result, run_outcome, unit_outcome};
 pub use result::{CountedAs, ResultKind, TargetResult};
-pub use target::{TargetFilter, TargetScope, command_for, is_named, needs_person, target_scope};
+pub use target::{TargetFilter, TargetScope, command_for, is_named, needs_person, result_of, target_scope};
+pub use turns::Turns;
 
 /// So many targets a second, unless somebody says otherwise.
 pub const DEFAULT_RATE: u32 = 50;
@@ -79,6 +83,13 @@ pub enum BulkAction {
     },
     /// Remove a final run for good.
     Forget,
+    /// Match a step in error with the policies again. This is done at once: the pace is that of the resumes of what would
+    /// be due already.
+    ApplyPolicies {
+        /// Only with the policies of these names; with all if none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        only: Option<Vec<Arc<str>>>,
+    },
 }
 
 /// What a rerun of many runs does again. Steps go by name: the runs may be of different versions of a flow.
@@ -106,6 +117,7 @@ impl BulkAction {
             BulkAction::Skip { .. } => "skip",
             BulkAction::Complete { .. } => "complete",
             BulkAction::Forget => "forget",
+            BulkAction::ApplyPolicies { .. } => "apply",
         }
     }
 
@@ -122,7 +134,13 @@ impl BulkAction {
             BulkAction::Skip { .. } => TargetResult::Skipped,
             BulkAction::Complete { .. } => TargetResult::Completed,
             BulkAction::Forget => TargetResult::Forgotten,
+            BulkAction::ApplyPolicies { .. } => TargetResult::Scheduled,
         }
+    }
+
+    /// Whether the pace is that of acting, rather than of what follows from it.
+    fn acts_at_pace(&self) -> bool {
+        !matches!(self, BulkAction::ApplyPolicies { .. })
     }
 
     /// Whether the result of a target is known only later: then it can be gone through in waves.
@@ -193,6 +211,12 @@ pub struct Bulk {
     pub credit: u64,
     /// Up to when that is counted.
     pub credited_at: Time,
+    /// The turns of what resumes at the pace, where acting itself does not.
+    #[serde(default, skip_serializing_if = "Turns::is_none")]
+    pub turns: Turns,
+    /// What it has taken in of the corrections of the clock, in milliseconds.
+    #[serde(default, skip_serializing_if = "is_no_shift")]
+    pub clock: i64,
 }
 
 /// Where a bulk action stands.
@@ -222,12 +246,19 @@ pub enum BulkState {
 pub struct BulkCounts {
     /// Acted on, with the result still to come.
     pub under_way: u64,
-    /// Passed the step that had failed; completed after a rerun; acknowledged, cancelled, and whatever else is done at once.
+    /// Passed the step that had failed; completed after a rerun; acknowledged, cancelled, scheduled, and whatever else is
+    /// done at once.
     pub passed: u64,
     /// Failed again.
     pub failed: u64,
     /// Not acted on, because that was refused.
     pub refused: u64,
+    /// No policy takes them any more.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unscheduled: u64,
+    /// They are where the policies would put them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unchanged: u64,
 }
 
 /// A portion of the targets.
@@ -262,13 +293,6 @@ pub struct BulkRef {
     pub bulk: BulkId,
     /// The place of the target.
     pub place: u64,
-}
-
-/// How a target came out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BulkOutcome {
-    pub target: BulkRef,
-    pub result: TargetResult,
 }
 
 /// Why an order about a bulk action was refused.
@@ -307,15 +331,17 @@ impl Bulk {
             wave,
             credit: ONE_TARGET,
             credited_at: now,
+            turns: Turns::default(),
+            clock: 0,
         }
     }
 
     /// How many targets may be acted on now, at most `limit`.
-    pub fn allowance(&self, now: Time, limit: u64) -> u64 {
+    fn allowance(&self, now: Time, limit: u64) -> u64 {
         if self.state != BulkState::Running {
             return 0;
         }
-        let by_rate = self.credit_at(now) / ONE_TARGET;
+        let by_rate = if self.action.acts_at_pace() { self.credit_at(now) / ONE_TARGET } else { limit };
         by_rate.min(limit).min(self.wave.end.saturating_sub(self.next))
     }
 
@@ -324,7 +350,7 @@ impl Bulk {
         if self.state != BulkState::Running || self.next >= self.wave.end {
             return None;
         }
-        let missing = ONE_TARGET.saturating_sub(self.credit);
+        let missing = if self.action.acts_at_pace() { ONE_TARGET.saturating_sub(self.credit) } else { 0 };
         Some(self.credited_at + Millis(missing.div_ceil(u64::from(self.pace.rate))))
     }
 
@@ -334,7 +360,7 @@ impl Bulk {
     }
 
     /// The next target was acted on, with this result.
-    pub fn record_acted(&mut self, result: &TargetResult, now: Time) {
+    fn record_acted(&mut self, result: &TargetResult, now: Time) {
         self.credit = self.credit_at(now).saturating_sub(ONE_TARGET);
         self.credited_at = self.credited_at.max(now);
         self.next += 1;
@@ -350,7 +376,7 @@ impl Bulk {
     }
 
     /// The result of a target that was under way is known.
-    pub fn record_result(&mut self, result: &TargetResult) {
+    fn record_result(&mut self, result: &TargetResult) {
         self.counts.under_way = self.counts.under_way.saturating_sub(1);
         self.count(result);
         self.advance_wave();
@@ -366,6 +392,8 @@ impl Bulk {
                 self.wave.failed += 1;
             }
             Some(CountedAs::Refused) => self.counts.refused += 1,
+            Some(CountedAs::Unscheduled) => self.counts.unscheduled += 1,
+            Some(CountedAs::Unchanged) => self.counts.unchanged += 1,
         }
     }
 
@@ -398,12 +426,12 @@ impl Bulk {
     }
 
     /// A user pauses it; what is under way continues.
-    pub fn pause(&mut self) -> Result<bool, BulkRefusal> {
+    fn pause(&mut self) -> Result<bool, BulkRefusal> {
         self.change(BulkState::Paused, "be paused", |state| *state == BulkState::Running)
     }
 
     /// A user lets it continue, also after it has stopped: the next wave begins.
-    pub fn unpause(&mut self, now: Time) -> Result<bool, BulkRefusal> {
+    fn unpause(&mut self, now: Time) -> Result<bool, BulkRefusal> {
         let may = |state: &BulkState| matches!(state, BulkState::Paused | BulkState::Stopped { .. });
         let changed = self.change(BulkState::Running, "continue", may)?;
         if changed {
@@ -415,7 +443,7 @@ impl Bulk {
     }
 
     /// A user cancels what is left of it; what was done stays done.
-    pub fn cancel(&mut self) -> Result<bool, BulkRefusal> {
+    fn cancel(&mut self) -> Result<bool, BulkRefusal> {
         let may = |state: &BulkState| {
             matches!(state, BulkState::Running | BulkState::Paused | BulkState::Stopped { .. })
         };
@@ -464,4 +492,9 @@ impl BulkState {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "it is what `skip_serializing_if` calls")]
 fn is_zero(n: &u64) -> bool {
     *n == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "it is what `skip_serializing_if` calls")]
+fn is_no_shift(by: &i64) -> bool {
+    *by == 0
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bulk::BulkRef;
+use crate::bulk::{BulkRef, TargetResult};
 use crate::event::{Actor, Choice};
 use crate::id::RunId;
 use crate::json::{Json, Payload};
@@ -14,6 +14,7 @@ use crate::model::log::AttemptLog;
 use crate::model::nesting::Nesting;
 use crate::model::run::{Origin, ParentAttempt, RunState};
 use crate::model::unit::UnitRef;
+use crate::thing::ThingRef;
 use crate::time::{Millis, Time};
 
 /// Something that is asked of one run.
@@ -238,11 +239,11 @@ pub enum Rerun {
     Steps(Vec<crate::model::flow::StepIndex>),
 }
 
-/// A message from one run to another, decided in the transaction of the first and delivered at least once.
+/// A message from a run to another thing, decided in the transaction of the first and delivered at least once.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Notice {
     /// Whom it is for.
-    pub to: RunId,
+    pub to: ThingRef,
     /// What it says.
     pub body: NoticeBody,
 }
@@ -257,12 +258,13 @@ impl Notice {
             | NoticeBody::PauseChild
             | NoticeBody::UnpauseChild
             | NoticeBody::ChildChanged { .. }
-            | NoticeBody::ChildEnded { .. } => None,
+            | NoticeBody::ChildEnded { .. }
+            | NoticeBody::TargetEnded { .. } => None,
         }
     }
 }
 
-/// What runs tell each other. Each is recognised when it comes twice.
+/// What runs tell each other, and bulk actions. Each is recognised when it comes twice.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum NoticeBody {
     /// To a run that does not exist yet: start.
@@ -282,6 +284,12 @@ pub enum NoticeBody {
     ChildChanged { child: ChildRef, state: RunState },
     /// To a parent: the child has ended.
     ChildEnded { child: ChildRef, how: ChildEnd },
+    /// To a bulk action: how a target came out that it had set going.
+    TargetEnded {
+        /// The place of the target.
+        place: u64,
+        result: TargetResult,
+    },
 }
 
 /// The start of a child or handler.

@@ -18,7 +18,6 @@ mod start;
 
 use std::collections::HashMap;
 
-use crate::bulk::BulkOutcome;
 use crate::command::{Command, Notice, NoticeBody};
 use crate::downtime::Downtime;
 use crate::errors::ErrorRecord;
@@ -111,7 +110,7 @@ pub struct Decision {
     pub event: Option<Event>,
     /// New payloads, to be kept apart from the run.
     pub payloads: Vec<(PayloadId, Json)>,
-    /// Notices for other runs, in order.
+    /// Notices for other things, in order.
     pub notices: Vec<Notice>,
     /// What to do after commit, in order.
     pub effects: Vec<Effect>,
@@ -123,8 +122,6 @@ pub struct Decision {
     pub withheld: Option<Withheld>,
     /// What went wrong, to be recorded apart from the run.
     pub errors: Vec<ErrorRecord>,
-    /// What bulk actions have been waiting for.
-    pub outcomes: Vec<BulkOutcome>,
     /// Which wakeups may have changed.
     pub touched: Touched,
     /// The answer to the caller.
@@ -161,6 +158,10 @@ pub enum Answer {
     Started(RunId),
     /// The key has this run.
     Exists(RunId),
+    /// A policy will resume the step at this time.
+    Scheduled(Time),
+    /// No policy resumes the step any more.
+    Unscheduled,
 }
 
 /// What to do after commit.
@@ -276,5 +277,7 @@ fn decide_notice(draft: &mut Draft<'_, '_>, notice: NoticeBody) -> Result<Answer
         NoticeBody::UnpauseChild => pause::unpause_child(draft),
         NoticeBody::ChildChanged { child, state } => child::record_child_state(draft, &child, state),
         NoticeBody::ChildEnded { child, how } => child::handle_child_end(draft, &child, how),
+        // A run has no targets: whoever sent it meant somebody else.
+        NoticeBody::TargetEnded { .. } => Ok(Answer::Already),
     }
 }

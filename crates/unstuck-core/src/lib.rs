@@ -42,5 +42,6 @@ pub mod slot;
 pub mod snapshot;
 pub mod step_name;
 pub mod summary;
+pub mod thing;
 pub mod time;
 pub mod wakeup;

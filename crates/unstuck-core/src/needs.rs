@@ -97,7 +97,8 @@ impl PayloadNeeds {
                 NoticeBody::StartChild(_)
                 | NoticeBody::CancelChild { .. }
                 | NoticeBody::PauseChild
-                | NoticeBody::ChildChanged { .. } => {}
+                | NoticeBody::ChildChanged { .. }
+                | NoticeBody::TargetEnded { .. } => {}
                 NoticeBody::ContinueChild { .. } => self.add_everything(run),
                 NoticeBody::UnpauseChild => self.add_after_all_steps(run, flow),
                 NoticeBody::ChildEnded { child, .. } => match &child.origin {

@@ -26,6 +26,7 @@ pub fn can_decide_by_outline(run: &Run, command: &Command) -> bool {
             | NoticeBody::UnpauseChild
             | NoticeBody::ChildChanged { .. }
             | NoticeBody::ChildEnded { .. } => run.is_final(),
+            NoticeBody::TargetEnded { .. } => true,
             NoticeBody::StartChild(_) | NoticeBody::ContinueChild { .. } => false,
         },
         Command::Start(_)

@@ -1,5 +1,6 @@
 //! Resume policies: which errors are resumed automatically, when, and how often.
 
+mod apply;
 mod audit;
 mod command;
 mod draft;
@@ -17,6 +18,7 @@ use crate::random::Random;
 use crate::recovery::backoff;
 use crate::time::Millis;
 
+pub use apply::{ApplyPlan, names_of};
 pub use audit::{PolicyAudit, PolicyAuditKind};
 pub use command::{
     BadPolicy, PolicyCommand, PolicyOutcome, PolicySet, apply_command, unknown_policy, with_drafts,

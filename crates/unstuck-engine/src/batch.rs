@@ -2,13 +2,14 @@
 
 mod load;
 mod notices;
+mod things;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use unstuck_core::bulk::{BulkOutcome, BulkRef};
+use unstuck_core::bulk::BulkRef;
 use unstuck_core::clock::decision_time;
 use unstuck_core::command::{Command, Notice};
 use unstuck_core::decide::{
@@ -18,7 +19,7 @@ use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, changed_open_errors};
 use unstuck_core::event::Event;
 use unstuck_core::home::Homes;
-use unstuck_core::id::{BulkId, FlowId, Ids, PayloadId, RunId};
+use unstuck_core::id::{FlowId, Ids, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
@@ -32,12 +33,14 @@ use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::slot::slot_claim;
+use unstuck_core::thing::ThingRef;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::{wakeup, wakeups};
-use unstuck_store::contract::{BulkChange, NoticeId, RunChange, Stage, Store, StoreError};
+use unstuck_store::contract::{BatchId, NoticeId, RunChange, Stage, Store, StoreError};
 
 use self::load::Missing;
 pub(crate) use self::load::{Deferred, PayloadRead};
+use self::things::BatchThings;
 use crate::engine::set_aside::SetAsideRun;
 use crate::flows::{Flows, outline};
 use crate::request::EngineError;
@@ -63,6 +66,8 @@ pub(crate) struct BatchContext<'a> {
 /// The runs that a batch has locked, and what has become of them.
 #[derive(Default)]
 pub(crate) struct Batch {
+    /// How the store names it.
+    id: BatchId,
     runs: FxHashMap<RunId, BatchRun>,
     order: Vec<RunId>,
     /// Runs that somebody else has. One that was busy once is busy until the batch ends, so that what comes later for it
@@ -85,20 +90,24 @@ pub(crate) struct Batch {
     deliveries: VecDeque<Notice>,
     /// Notices that cannot be delivered now, in order, and to whom: what is new for them waits behind them.
     undelivered: VecDeque<Notice>,
-    undelivered_to: FxHashSet<RunId>,
+    undelivered_to: FxHashSet<ThingRef>,
     /// New notices are stored rather than delivered: older ones may wait, or each thing is decided alone.
     pub(crate) stores_notices: bool,
     delivered: Vec<NoticeId>,
+    /// Stored notices whose receivers somebody else has, the first of each.
+    postponed: Vec<(NoticeId, ThingRef)>,
+    /// Runs for which older notices wait that this batch was not given: new ones wait behind them.
+    backlog: FxHashSet<RunId>,
     /// Runs that are removed.
     forgotten: Vec<RunId>,
     /// What went wrong, in order.
     errors: Vec<ErrorRecord>,
     /// What attempts have printed, in order.
     logs: Vec<LogRecord>,
-    /// Bulk actions that have gone on, or were changed.
-    pub(crate) bulks: BTreeMap<BulkId, BulkChange>,
-    /// What bulk actions have been waiting for, until they are told.
-    pub(crate) outcomes: Vec<BulkOutcome>,
+    /// What is no run.
+    things: BatchThings,
+    /// Things that the store has found to be due.
+    pub(crate) due_things: Vec<ThingRef>,
     /// Runs by flow and key: those that the store has told, and those of this batch, which it does not know yet.
     keys: HashMap<(Arc<str>, Arc<str>), RunId>,
     /// The highest priority that waits, by queue.
@@ -154,14 +163,15 @@ impl From<StoreError> for Undecided {
 }
 
 impl Batch {
-    /// Whether somebody else has a run that this batch had something to do with.
+    /// Whether somebody else has a run or another thing that this batch had something to do with.
     pub(crate) fn has_busy_runs(&self) -> bool {
-        !self.busy.is_empty()
+        !self.busy.is_empty() || self.things.has_busy()
     }
 
-    /// The runs that somebody else has, once nothing more is decided.
-    pub(crate) fn take_busy_runs(&mut self) -> FxHashSet<RunId> {
-        std::mem::take(&mut self.busy)
+    /// The runs and other things that somebody else has, once nothing more is decided.
+    pub(crate) fn take_busy(&mut self) -> FxHashSet<ThingRef> {
+        let runs = self.busy.drain().map(ThingRef::Run);
+        runs.chain(self.things.busy()).collect()
     }
 
     /// The run that has this key, in the store or in this batch.
@@ -287,7 +297,9 @@ impl Batch {
         }
         let is_one = |run: RunId| runs.iter().any(|(id, _)| *id == run);
         // What is on its way to one of them, or begins a child of one, comes first. They are locked: nothing new comes.
-        let is_about = |notice: &Notice| is_one(notice.to) || notice.begins_child_of().is_some_and(is_one);
+        let is_about = |notice: &Notice| {
+            notice.to.run().is_some_and(is_one) || notice.begins_child_of().is_some_and(is_one)
+        };
         if self.undelivered.iter().chain(&self.deliveries).any(is_about)
             || runs.iter().any(|(run, _)| self.noticed.contains(run))
         {
@@ -380,7 +392,6 @@ impl Batch {
         }
         self.errors.extend(decision.errors);
         self.logs.extend(decision.log.map(|log| *log));
-        self.outcomes.extend(decision.outcomes);
         self.deliveries.extend(decision.notices);
         self.effects.extend(decision.effects);
         decision.answer
@@ -408,8 +419,9 @@ impl Batch {
         !self.deliveries.is_empty()
             || !self.undelivered.is_empty()
             || !self.forgotten.is_empty()
-            || !self.bulks.is_empty()
             || !self.delivered.is_empty()
+            || !self.postponed.is_empty()
+            || self.things.has_changes()
             || !self.logs.is_empty()
             || self.runs.values().any(|working| working.run.is_some() && working.is_changed())
     }
@@ -463,12 +475,14 @@ impl Batch {
                 leases,
             });
         }
+        let (things, results) = self.things.into_changes();
         Stage {
             at,
             runs,
             unchanged,
             notices: self.undelivered.into_iter().chain(self.deliveries).collect(),
             delivered: self.delivered,
+            postponed: self.postponed.into_iter().map(|(id, _)| id).collect(),
             last_id,
             forgotten: self.forgotten,
             downtime: None,
@@ -476,7 +490,8 @@ impl Batch {
             errors: self.errors,
             logs: self.logs,
             backfilled: Vec::new(),
-            bulks: self.bulks.into_values().collect(),
+            things,
+            results,
             interrupts: Vec::new(),
         }
     }

@@ -1,21 +1,20 @@
-//! Bulk actions: what is ordered about them, and how the engine goes on with them, a bounded part in each batch.
+//! Bulk actions: how they begin, and how the engine goes on with those that are due, a bounded part in each batch.
 
 mod request;
 mod select;
 
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
+use rustc_hash::FxHashMap;
 use unstuck_core::bulk::{
-    Bulk, BulkAction, BulkOutcome, BulkRef, BulkRefusal, BulkState, Target, TargetResult, command_for,
+    Acted, Bulk, BulkAction, BulkContext, BulkRef, Target, TargetResult, command_for, due_targets, result_of,
 };
 use unstuck_core::command::Command;
-use unstuck_core::decide::Answer;
 use unstuck_core::id::{BulkId, RunId};
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
-use unstuck_store::contract::{BulkChange, Store, StoreError};
+use unstuck_store::contract::{Store, StoreError};
 
 use crate::batch::{Batch, Deferred, Undecided};
 use crate::engine::Engine;
@@ -24,35 +23,9 @@ use crate::engine::settling::OutstandingBatch;
 use crate::request::EngineError;
 use crate::runtime::family;
 
+pub(crate) use request::FrozenOrder;
 pub use request::{BulkFilter, BulkPlan, BulkRequest, Selection};
-pub use unstuck_core::bulk::TargetFilter;
-
-/// What somebody does to a bulk action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BulkCommand {
-    /// Nothing more is acted on for now.
-    Pause,
-    /// It goes on, after a pause or after it has stopped.
-    Unpause,
-    /// Nothing more is acted on for good.
-    Cancel,
-}
-
-impl BulkCommand {
-    /// Whether that changes anything, if it can be done.
-    pub(crate) fn apply(self, bulk: &mut Bulk, now: Time) -> Result<Answer, EngineError> {
-        let changed = match self {
-            BulkCommand::Pause => bulk.pause(),
-            BulkCommand::Unpause => bulk.unpause(now),
-            BulkCommand::Cancel => bulk.cancel(),
-        };
-        match changed {
-            Ok(true) => Ok(Answer::Done),
-            Ok(false) => Ok(Answer::Already),
-            Err(BulkRefusal(sentence)) => Err(EngineError::BadBulk(sentence)),
-        }
-    }
-}
+pub use unstuck_core::bulk::{BulkCommand, TargetFilter};
 
 /// A part of a new bulk action, on its way into the store between two batches.
 pub(crate) enum BulkPart {
@@ -64,74 +37,11 @@ pub(crate) enum BulkPart {
     Begin(Box<Bulk>, SyncSender<Result<(), EngineError>>),
 }
 
-/// The bulk actions that are not over, as the last batch leaves them.
-#[derive(Debug, Default)]
-pub(crate) struct Bulks {
-    open: BTreeMap<BulkId, Bulk>,
-    /// Their next targets, as they were found for the next batch.
-    targets: BTreeMap<BulkId, Vec<Target>>,
-    /// What belongs to the runs that are to be forgotten next, with the numbers of their last events.
-    families: HashMap<RunId, Vec<(RunId, u64)>>,
-    /// A batch was lost: what is durable is to be read again.
-    is_stale: bool,
-}
+/// So many stored results is a bulk action told in one batch at most.
+const MAX_STORED_RESULTS: usize = 2_000;
 
-impl Bulks {
-    pub(crate) fn load(store: &mut dyn Store) -> Result<Bulks, StoreError> {
-        let open = store.bulks(true, None, usize::MAX)?;
-        let open = open.into_iter().map(|bulk| (bulk.id, bulk)).collect();
-        Ok(Bulks { open, ..Bulks::default() })
-    }
-
-    /// When one of them is to be gone on with.
-    pub(crate) fn due(&self) -> Option<Time> {
-        self.open.values().filter_map(Bulk::due).min()
-    }
-
-    /// None of them has earned anything in a time to come, or before the clock was last set: the clock that says so was
-    /// another one.
-    fn correct_clock(&mut self, set: Option<Time>, now: Time) {
-        for bulk in self.open.values_mut() {
-            let earliest = set.unwrap_or(bulk.credited_at);
-            bulk.credited_at = bulk.credited_at.max(earliest).min(now);
-        }
-    }
-
-    /// A batch was lost, and with it what these have done in it.
-    pub(crate) fn mark_lost(&mut self) {
-        self.is_stale = true;
-    }
-
-    /// Reads again what is durable, if something was lost.
-    pub(crate) fn reload_if_lost(
-        &mut self,
-        store: &mut dyn Store,
-        set: Option<Time>,
-        now: Time,
-    ) -> Result<(), StoreError> {
-        if self.is_stale {
-            *self = Bulks::load(store)?;
-        }
-        self.correct_clock(set, now);
-        Ok(())
-    }
-
-    /// A batch is staged that leaves these so.
-    pub(crate) fn apply_staged(&mut self, bulks: Vec<Bulk>) {
-        for bulk in bulks {
-            if bulk.is_settled() {
-                self.open.remove(&bulk.id);
-            } else {
-                self.open.insert(bulk.id, bulk);
-            }
-        }
-    }
-
-    /// Those that may act on a target now.
-    fn ready(&self, now: Time) -> Vec<BulkId> {
-        self.open.values().filter(|bulk| bulk.allowance(now, 1) > 0).map(|bulk| bulk.id).collect()
-    }
-}
+/// What belongs to the runs that are to be forgotten next, with the numbers of their last events.
+pub(crate) type Families = FxHashMap<RunId, Vec<(RunId, u64)>>;
 
 impl<S: Store> Engine<S> {
     /// Puts a part of a new bulk action, between two batches.
@@ -159,8 +69,8 @@ impl<S: Store> Engine<S> {
     /// All targets are there: it begins, durable on return.
     pub fn begin_bulk(&mut self, bulk: Bulk) -> Result<(), EngineError> {
         self.check_store_works()?;
-        self.store.put_bulk(bulk.clone())?;
-        self.bulks.apply_staged(vec![bulk]);
+        self.store.put_bulk(Bulk { clock: self.clock.record.shift, ..bulk })?;
+        self.look_again();
         Ok(())
     }
 
@@ -168,54 +78,37 @@ impl<S: Store> Engine<S> {
         self.stopped.clone().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Somebody changes how a bulk action goes on.
-    pub(crate) fn change_bulk(
-        &mut self,
-        batch: &mut Batch,
-        bulk: BulkId,
-        command: BulkCommand,
-    ) -> Result<Answer, Undecided> {
-        let now = self.store_time();
-        let refused =
-            || EngineError::BadBulk(format!("{bulk} has ended or does not exist, so it cannot be changed"));
-        let known = batch.bulks.get(&bulk).map(|change| &change.bulk).or(self.bulks.open.get(&bulk));
-        let mut changed = known.cloned().ok_or_else(refused).map_err(Undecided::Error)?;
-        let answer = command.apply(&mut changed, now).map_err(Undecided::Error)?;
-        if answer == Answer::Done {
-            let results = batch.bulks.remove(&bulk).map(|change| change.results).unwrap_or_default();
-            batch.bulks.insert(bulk, BulkChange { bulk: changed, results });
-        }
-        Ok(answer)
-    }
-
-    /// Tells bulk actions how things came out, and acts on their next targets: a share of `limit` each.
+    /// Acts on the next targets of the bulk actions that are due: a share of `limit` each.
     pub(crate) fn advance_bulks(
         &mut self,
         batch: &mut Batch,
         done: &mut OutstandingBatch,
         limit: usize,
     ) -> Result<(), StoreError> {
-        self.record_outcomes(batch);
         if limit == 0 {
             return Ok(());
         }
-        let mut ready = self.bulks.ready(self.store_time());
-        ready.extend(batch.bulks.keys());
-        ready.sort_unstable();
-        ready.dedup();
-        if ready.is_empty() {
+        let mut due = batch.due_things.clone();
+        // What this batch has changed may act sooner than the store knows.
+        due.extend(batch.bulks_due(self.store_time()));
+        due.sort_unstable();
+        due.dedup();
+        if due.is_empty() {
             return Ok(());
         }
-        let share = (limit / ready.len()).max(1);
-        for id in ready.into_iter().take(limit) {
-            self.act_on_next_targets(batch, done, id, share)?;
+        batch.lock_things(&mut self.batch_context(), &due)?;
+        let share = (limit / due.len()).max(1);
+        for thing in due.into_iter().take(limit) {
+            match thing {
+                ThingRef::Run(_) => {}
+                ThingRef::Bulk(bulk) => self.act_on_next_targets(batch, done, bulk, share)?,
+            }
         }
-        batch.deliver_all(&mut self.batch_context())?;
-        self.record_outcomes(batch);
-        Ok(())
+        batch.deliver_all(&mut self.batch_context())
     }
 
-    /// Acts on the next targets of one bulk action, as far as its pace allows.
+    /// Acts on the next targets of one bulk action, as far as its pace allows. Each is told to it at once, so that a wave
+    /// that does not pass ends here.
     fn act_on_next_targets(
         &mut self,
         batch: &mut Batch,
@@ -223,40 +116,31 @@ impl<S: Store> Engine<S> {
         id: BulkId,
         share: usize,
     ) -> Result<(), StoreError> {
-        let now = self.store_time();
-        let Some(bulk) = batch.bulks.get(&id).map(|change| &change.bulk).or(self.bulks.open.get(&id)) else {
-            return Ok(());
-        };
-        let count = usize::try_from(bulk.allowance(now, share as u64)).unwrap_or(share);
-        if count == 0 {
+        if !batch.fold_waiting(&mut self.batch_context(), id, MAX_STORED_RESULTS)? {
             return Ok(());
         }
-        let found = self.bulks.targets.get(&id).into_iter().flatten();
-        let targets: Vec<Target> =
-            found.filter(|target| target.place >= bulk.next).take(count).cloned().collect();
+        let Some((from, count)) = batch.next_targets_of(&self.batch_context(), id, share) else {
+            return Ok(());
+        };
+        let targets = self.store.next_targets(id, from, count)?;
         let runs: Vec<RunId> = targets.iter().map(|target| target.run).collect();
         done.counts.add(WorkKind::Bulk, runs.len());
         done.suspect = runs.first().map(|run| Suspect::Run(*run));
-        let change = BulkChange { bulk: bulk.clone(), results: Vec::new() };
-        batch.bulks.entry(id).or_insert(change);
         for target in targets {
-            let Some(change) = batch.bulks.get(&id) else { break };
-            if change.bulk.state != BulkState::Running {
+            let place = BulkRef { bulk: id, place: target.place };
+            let Some(bulk) = batch.acts_at(place).cloned() else { break };
+            let acted = if bulk.forgets() {
+                self.forget_target(batch, place, target.run)?
+            } else {
+                self.act_on_target(batch, &bulk, &target)?
+            };
+            let Some(acted) = acted else { break };
+            let goes_on = batch.record_acted(&self.batch_context(), place, acted);
+            batch.deliver_all(&mut self.batch_context())?;
+            batch.fold_new(&mut self.batch_context(), id)?;
+            if !goes_on {
                 break;
             }
-            let bulk = change.bulk.clone();
-            let result = match bulk.action {
-                BulkAction::Forget => {
-                    self.forget_target(batch, BulkRef { bulk: id, place: target.place }, target.run)?
-                }
-                _ => self.act_on_target(batch, &bulk, &target)?,
-            };
-            let Some(result) = result else { break };
-            if let Some(change) = batch.bulks.get_mut(&id) {
-                change.bulk.record_acted(&result, now);
-                change.results.push((target.place, result));
-            }
-            self.record_outcomes(batch);
         }
         Ok(())
     }
@@ -267,38 +151,31 @@ impl<S: Store> Engine<S> {
         batch: &mut Batch,
         bulk: &Bulk,
         target: &Target,
-    ) -> Result<Option<TargetResult>, StoreError> {
+    ) -> Result<Option<Acted>, StoreError> {
         let refused = self.refused_aside(target.run);
         let (is_aside, is_cancel) = (refused.is_some(), matches!(bulk.action, BulkAction::Cancel));
         if let Some(refused) = refused.filter(|_| !is_cancel) {
-            return Ok(Some(refused));
+            return Ok(Some(refused.into()));
         }
+        let now = self.store_time();
         let command = if is_cancel {
             // Whether its flow can be used or not.
             Ok(Command::Cancel { by: bulk.by.clone(), reason: bulk.reason.clone() })
         } else {
             match batch.view_run(&mut self.batch_context(), target.run) {
-                Ok((run, flow)) => command_for(bulk, target, run, &flow).map_err(TargetRefusal::of),
+                Ok((run, flow)) => command_for(bulk, target, run, &flow, now).map_err(TargetRefusal::of),
                 Err(undecided) => Err(refusal(batch, undecided)?),
             }
         };
         let command = match command {
             Ok(command) => command,
-            Err(TargetRefusal(why)) => return Ok(why.map(|why| TargetResult::Refused { why })),
-        };
-        let already = match &command {
-            Command::Acknowledge { .. } => "it was already acknowledged",
-            Command::Cancel { .. } => "it was already cancelled",
-            Command::Skip { .. } => "it was already skipped",
-            Command::Complete { .. } => "it was already completed by hand",
-            _ => "it is no longer in error",
+            Err(refused) => return Ok(refused.acted()),
         };
         let decided = batch.decide(&mut self.batch_context(), target.run, command, None);
         batch.released.extend((is_aside && decided.is_ok()).then_some(target.run));
         Ok(match decided {
-            Ok(Answer::Already) => Some(TargetResult::Refused { why: already.into() }),
-            Ok(_) => Some(bulk.action.result_of_acting()),
-            Err(undecided) => refusal(batch, undecided)?.0.map(|why| TargetResult::Refused { why }),
+            Ok(answer) => Some(result_of(bulk, answer, now)),
+            Err(undecided) => refusal(batch, undecided)?.acted(),
         })
     }
 
@@ -308,17 +185,17 @@ impl<S: Store> Engine<S> {
         batch: &mut Batch,
         target: BulkRef,
         run: RunId,
-    ) -> Result<Option<TargetResult>, StoreError> {
+    ) -> Result<Option<Acted>, StoreError> {
         // It has become the next one since the families were looked up.
-        let Some(family) = self.bulks.families.get(&run).cloned() else { return Ok(None) };
+        let Some(family) = self.families.get(&run).cloned() else { return Ok(None) };
         // Notices to a run that is set aside are not delivered, and what is on its way would be waited for.
         if let Some(refused) = family.iter().find_map(|(member, _)| self.refused_aside(*member)) {
-            return Ok(Some(refused));
+            return Ok(Some(refused.into()));
         }
         Ok(match batch.forget(&family, Some(target)) {
-            Ok(_) => Some(TargetResult::Forgotten),
+            Ok(_) => Some(TargetResult::Forgotten.into()),
             Err(Undecided::Error(EngineError::Changed(_))) => None,
-            Err(undecided) => refusal(batch, undecided)?.0.map(|why| TargetResult::Refused { why }),
+            Err(undecided) => refusal(batch, undecided)?.acted(),
         })
     }
 
@@ -328,25 +205,27 @@ impl<S: Store> Engine<S> {
         Some(TargetResult::Refused { why: format!("it is set aside: {why}").into() })
     }
 
-    /// Finds the next targets for a batch, and what belongs to those that are to be forgotten, which are added to `forgotten`.
-    /// Gives the runs that it wants for that.
+    /// Finds the next targets for a batch, and what belongs to those that are to be forgotten, which are added to `forgotten`:
+    /// within a batch runs are not listed. Gives the runs that it wants for that.
     pub(crate) fn find_targets(
         &mut self,
         limit: usize,
         forgotten: &mut Vec<RunId>,
     ) -> Result<Vec<RunId>, StoreError> {
-        self.bulks.families.clear();
-        self.bulks.targets.clear();
+        self.families.clear();
         let mut runs = Vec::new();
-        let ready = self.bulks.ready(self.store_time());
-        let share = (limit / ready.len().max(1)).max(1);
-        for id in ready.into_iter().take(limit) {
-            let Some(bulk) = self.bulks.open.get(&id) else { continue };
-            let forgets = matches!(bulk.action, BulkAction::Forget);
-            let count = usize::try_from(bulk.allowance(self.store_time(), share as u64)).unwrap_or(share);
-            let targets = self.store.next_targets(id, bulk.next, count)?;
+        let due = if limit == 0 { Vec::new() } else { self.store.due_things(self.store_time(), limit)? };
+        if due.is_empty() {
+            return Ok(runs);
+        }
+        let share = (limit / due.len()).max(1);
+        let context = BulkContext { now: self.store_time(), clock: self.clock.record.shift };
+        for bulk in due.iter().filter_map(Thing::bulk) {
+            let places = due_targets(&mut bulk.clone(), share, &context);
+            let count = usize::try_from(places.end - places.start).unwrap_or(share);
+            let targets = self.store.next_targets(bulk.id, places.start, count)?;
             runs.extend(targets.iter().map(|target| target.run));
-            for target in targets.iter().filter(|_| forgets) {
+            for target in targets.iter().filter(|_| bulk.forgets()) {
                 let family = match family(&mut self.store, target.run) {
                     Ok(family) => family,
                     // That there is none is told when it is acted on.
@@ -355,27 +234,10 @@ impl<S: Store> Engine<S> {
                 };
                 runs.extend(family.iter().map(|(run, _)| *run));
                 forgotten.extend(family.iter().map(|(run, _)| *run));
-                self.bulks.families.insert(target.run, family);
+                self.families.insert(target.run, family);
             }
-            self.bulks.targets.insert(id, targets);
         }
         Ok(runs)
-    }
-
-    /// Bulk actions learn how what they have resumed came out. One that is not there any more has nobody to tell.
-    fn record_outcomes(&self, batch: &mut Batch) {
-        for BulkOutcome { target: BulkRef { bulk: id, place }, result } in std::mem::take(&mut batch.outcomes)
-        {
-            let change = match batch.bulks.entry(id) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(vacant) => {
-                    let Some(bulk) = self.bulks.open.get(&id).cloned() else { continue };
-                    vacant.insert(BulkChange { bulk, results: Vec::new() })
-                }
-            };
-            change.bulk.record_result(&result);
-            change.results.push((place, result));
-        }
     }
 }
 
@@ -385,6 +247,10 @@ struct TargetRefusal(Option<Arc<str>>);
 impl TargetRefusal {
     fn of(why: String) -> TargetRefusal {
         TargetRefusal(Some(why.into()))
+    }
+
+    fn acted(self) -> Option<Acted> {
+        self.0.map(|why| TargetResult::Refused { why }.into())
     }
 }
 

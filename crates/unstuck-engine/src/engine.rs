@@ -38,7 +38,7 @@ pub(crate) use self::settling::STORE_RETRY;
 use self::under_way::UnderWay;
 use crate::backfill::backfill_open_errors;
 use crate::batch::BatchContext;
-use crate::bulk::Bulks;
+use crate::bulk::Families;
 use crate::document::MAX_HISTORY;
 use crate::flows::{Compile, Flows};
 use crate::policies;
@@ -104,8 +104,8 @@ pub struct Engine<S> {
     /// The turns of resumes that have waited while policies were paused, and whether any waits.
     turns: ResumePacer,
     has_waiting: bool,
-    /// The bulk actions that are not over.
-    pub(crate) bulks: Bulks,
+    /// What belongs to the runs that bulk actions forget next.
+    pub(crate) families: Families,
     inbox: VecDeque<Request>,
     /// Batches that were asked for, and are not decided yet.
     under_way: Vec<UnderWay>,
@@ -164,7 +164,6 @@ impl<S: Store> Engine<S> {
         backfill_open_errors(&mut store, &mut flows)?;
         let known = store.versions()?;
         let policies = policies::load_policies(&mut store)?;
-        let bulks = Bulks::load(&mut store)?;
         let random = Random::new(settings.seed);
         // Where servers share a store, the last batch may have been another's, by another clock.
         let is_own = session.lease.is_none() && session.store_time.is_none();
@@ -187,7 +186,7 @@ impl<S: Store> Engine<S> {
             policies,
             turns: ResumePacer::default(),
             has_waiting: false,
-            bulks,
+            families: Families::default(),
             inbox: session.first_losses(),
             session,
             under_way: Vec::new(),
@@ -454,11 +453,10 @@ impl<S: Store> Engine<S> {
         if is_idle && (has_work || !self.inbox.is_empty()) || self.can_ask_for_more() {
             return NextStep::Now;
         }
-        let of_store = [self.bulks.due(), self.next_paced_resume()];
         let ahead = self.ahead.unwrap_or(0);
         let here = |time: Time| time.shifted(ahead.saturating_neg());
         let own = [self.aside.next_retry(), self.session.next_renewal()];
-        let own = own.into_iter().chain(of_store.map(|time| time.map(here))).flatten().min();
+        let own = own.into_iter().chain([self.next_paced_resume().map(here)]).flatten().min();
         let busy = self.busy.retry_at();
         let own = own.into_iter().chain(busy).min();
         match self.store.next_due().map(|due| due.map(here)) {

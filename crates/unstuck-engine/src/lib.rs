@@ -1,5 +1,6 @@
 //! The loop: gather commands, load, decide, commit, perform; and the executors of this process.
 
+pub mod apply;
 mod backfill;
 mod batch;
 pub mod bulk;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -87,6 +87,8 @@ pub struct Handle {
     /// The last ticket that was given out.
     tickets: Arc<AtomicU64>,
     trouble: Arc<Mutex<Option<StoreError>>>,
+    /// Its thread has the other end, until it ends.
+    is_running: Weak<()>,
 }
 
 impl Runtime {
@@ -109,12 +111,14 @@ impl Runtime {
         let (sender, receiver) = channel();
         let reader = engine.store().reader();
         let (waiting, tickets, trouble) = <(Arc<AtomicUsize>, Arc<AtomicU64>, Arc<Mutex<_>>)>::default();
+        let running = Arc::new(());
         let handle = Handle {
             sender,
             reader,
             waiting: waiting.clone(),
             tickets: tickets.clone(),
             trouble: trouble.clone(),
+            is_running: Arc::downgrade(&running),
         };
         let words = handle.clone();
         let answers = ReportSink::new(move |word| words.send(Message::Word(word)));
@@ -132,6 +136,7 @@ impl Runtime {
         }
         engine.watch(observer.is_some());
         let thread = std::thread::spawn(move || {
+            let _running = running;
             let keeper = EngineTimer::new(clocks);
             let mut driver = Driver {
                 engine,
@@ -189,6 +194,11 @@ impl Handle {
     /// Reads what is durable, without a visit to the engine's thread: whoever was answered reads what was done.
     pub fn reader(&self) -> &dyn Reader {
         &*self.reader
+    }
+
+    /// Whether its thread has ended.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_running.strong_count() == 0
     }
 
     /// Starts a run, and waits until that is durable.
@@ -282,19 +292,6 @@ impl Handle {
         let (sender, receiver) = sync_channel(1);
         self.send(Message::Policies(sender));
         receiver.recv().map_err(|_| EngineError::Stopped)
-    }
-
-    /// Asks something of each of these runs, and waits until all that comes of it is durable. The answers come in the same
-    /// order.
-    pub(crate) fn commands(&self, commands: Vec<(RunId, Command)>) -> Vec<Result<Answer, EngineError>> {
-        self.waiting.fetch_add(commands.len(), Ordering::Relaxed);
-        let ask = |(run, command)| {
-            let (reply, receiver) = ReplyTo::channel();
-            self.send(Message::Command(run, command, reply));
-            receiver
-        };
-        let replies: Vec<Receiver<Reply>> = commands.into_iter().map(ask).collect();
-        replies.into_iter().map(|answer| answer.recv().unwrap_or(Err(EngineError::Stopped))).collect()
     }
 
     /// Changes how a bulk action goes on, and waits until that is durable.

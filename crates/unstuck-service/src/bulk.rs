@@ -163,7 +163,10 @@ fn find(reader: &dyn Reader, given: &str) -> Result<Bulk, ServiceError> {
 fn set_going(bulk: &Bulk) -> Option<(ResultKind, u64)> {
     let acted = bulk.action.result_of_acting();
     let count = match &bulk.action {
-        BulkAction::Acknowledge | BulkAction::Cancel | BulkAction::Forget => 0,
+        BulkAction::Acknowledge
+        | BulkAction::Cancel
+        | BulkAction::Forget
+        | BulkAction::ApplyPolicies { .. } => 0,
         _ if acted.is_under_way() => bulk.counts.under_way,
         _ => bulk.counts.passed,
     };
@@ -176,6 +179,8 @@ fn page(bulk: &Bulk) -> BulkView {
     let passed = if acted.is_under_way() { ResultKind::Passed } else { acted.kind() };
     let counts = [
         (passed, bulk.counts.passed),
+        (ResultKind::Unscheduled, bulk.counts.unscheduled),
+        (ResultKind::Unchanged, bulk.counts.unchanged),
         (ResultKind::FailedAgain, bulk.counts.failed),
         (ResultKind::Refused, bulk.counts.refused),
         (acted.kind(), bulk.counts.under_way),

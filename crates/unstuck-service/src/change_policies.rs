@@ -124,7 +124,8 @@ fn apply(
     by: &Actor,
 ) -> Result<String, ServiceError> {
     let applied = handle.apply(only, rate, by)?;
-    let outranked = applied.outranked.iter().map(|((policy, by), steps)| PassedView {
+    let plan = &applied.plan;
+    let outranked = plan.outranked.iter().map(|((policy, by), steps)| PassedView {
         policy: policy.to_string(),
         by: Some(by.to_string()),
         steps: *steps,
@@ -135,12 +136,13 @@ fn apply(
         steps: *steps,
     };
     to_json(&AppliedView {
+        bulk: applied.bulk.map(|bulk| bulk.to_string()),
         moved: applied.moved,
         unscheduled: applied.unscheduled,
         unchanged: applied.unchanged,
         outranked: outranked.collect(),
-        exhausted: applied.exhausted.iter().map(passed).collect(),
-        disabled: applied.disabled.iter().map(passed).collect(),
+        exhausted: plan.exhausted.iter().map(passed).collect(),
+        disabled: plan.disabled.iter().map(passed).collect(),
         policies_paused: handle.policies()?.switch().paused().map(policies_paused),
     })
 }

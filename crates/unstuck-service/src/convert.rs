@@ -60,6 +60,9 @@ pub(crate) fn result_kind(kind: bulk::ResultKind) -> ResultKind {
         Of::Skipped => ResultKind::Skipped,
         Of::Completed => ResultKind::Completed,
         Of::Forgotten => ResultKind::Forgotten,
+        Of::Scheduled => ResultKind::Scheduled,
+        Of::Unscheduled => ResultKind::Unscheduled,
+        Of::Unchanged => ResultKind::Unchanged,
         Of::Refused => ResultKind::Refused,
     }
 }

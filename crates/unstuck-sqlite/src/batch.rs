@@ -3,7 +3,10 @@
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::run::Run;
-use unstuck_store::contract::{BatchId, Loaded, LoadedPayload, Locked, More, Store, StoreError, Wants};
+use unstuck_core::thing::ThingRef;
+use unstuck_store::contract::{
+    BatchId, Loaded, LoadedPayload, Locked, LockedThing, More, Store, StoreError, Wants,
+};
 use unstuck_store::invariants::RunPosition;
 
 use crate::hot_runs::Residency;
@@ -17,6 +20,8 @@ pub(crate) struct OpenBatch {
     pub(crate) id: BatchId,
     /// The runs that it has taken out.
     pub(crate) locked: Vec<RunId>,
+    /// What is no run and it has locked.
+    pub(crate) locked_things: Vec<ThingRef>,
     /// What it has asked for, until it is given.
     pub(crate) loaded: Option<Loaded>,
 }
@@ -32,7 +37,7 @@ impl SqliteStore {
         }
         self.last_batch += 1;
         let id = BatchId(self.last_batch);
-        self.batch = Some(OpenBatch { id, locked: Vec::new(), loaded: None });
+        self.batch = Some(OpenBatch { id, locked: Vec::new(), locked_things: Vec::new(), loaded: None });
         let loaded = self.load(wants);
         if loaded.is_err() {
             self.end_batch(id);
@@ -53,7 +58,7 @@ impl SqliteStore {
         let state = &mut self.state;
         let candidates =
             if wants.claims == 0 { Vec::new() } else { state.ready.pick(&wants.offers, wants.claims) };
-        let is_noticed = |run: &&RunId| state.notices.has_any_about(std::slice::from_ref(*run));
+        let is_noticed = |run: &&RunId| state.notices.has_any_about(**run);
         let mut loaded = Loaded {
             now: wants.now,
             keys,
@@ -61,13 +66,15 @@ impl SqliteStore {
             waiting: state.ready.highest_waiting(&wants.queues),
             admissible: state.slots.admissible(wants.admissions),
             due: state.timers.due(wants.now, wants.due),
-            notices: state.notices.first(wants.notices),
+            notices: state.notices.first(wants.now, wants.notices),
+            things: state.things.due(wants.now, wants.things),
             noticed: wants.about.iter().filter(is_noticed).copied().collect(),
             versions: self.versions,
             last_seen,
             ..Loaded::default()
         };
         let runs = wants.runs_of(&loaded);
+        loaded.backlog = self.state.notices.backlog(&runs, &loaded.notices);
         let locked = self.lock_runs(&runs)?;
         loaded.runs = runs.into_iter().zip(locked).collect();
         Ok(loaded)
@@ -89,7 +96,18 @@ impl SqliteStore {
                 Err(error) => return Err(error),
             });
         }
-        Ok(More { runs: self.lock_runs(runs)?, payloads: found })
+        let backlog = self.state.notices.backlog(runs, &[]);
+        Ok(More { runs: self.lock_runs(runs)?, payloads: found, backlog })
+    }
+
+    pub(crate) fn lock_things_for(
+        &mut self,
+        batch: BatchId,
+        things: &[ThingRef],
+    ) -> Result<Vec<LockedThing>, StoreError> {
+        self.check_batch(batch)?;
+        let Some(open) = &mut self.batch else { return Ok(Vec::new()) };
+        self.state.things.lock(things, &mut open.locked_things)
     }
 
     pub(crate) fn check_batch(&self, batch: BatchId) -> Result<(), StoreError> {
@@ -169,9 +187,13 @@ impl SqliteStore {
 
     /// Ends the batch; the runs that did not come back are as they were before.
     pub(crate) fn end_batch(&mut self, batch: BatchId) {
-        let Some(OpenBatch { locked, .. }) = self.batch.take_if(|open| open.id == batch) else { return };
+        let Some(OpenBatch { locked, locked_things, .. }) = self.batch.take_if(|open| open.id == batch)
+        else {
+            return;
+        };
         self.end_reading();
         self.state.ready.put_back();
+        self.state.things.unlock(&locked_things);
         let is_out =
             |id: &RunId| self.state.hot.get(*id).is_some_and(|hot| matches!(hot.run, Residency::Out(_)));
         let out: Vec<RunId> = locked.into_iter().filter(is_out).collect();

@@ -28,6 +28,7 @@ mod read_only;
 mod read_pool;
 mod reader;
 mod recent_ids;
+mod recent_results;
 mod reserve;
 mod row_kind;
 mod schema;

@@ -25,6 +25,7 @@ use crate::reserve;
 use crate::schema::{check_current, check_kind, migrate};
 use crate::state::StoreState;
 use crate::store::SqliteStore;
+use crate::table::bulk;
 use crate::table::event;
 use crate::table::flow;
 use crate::table::lease;
@@ -258,8 +259,11 @@ fn load_values(state: &mut StoreState, connection: &Connection) -> Result<(), St
     state.policies = policy::all(connection)?;
     state.policy_switch = policy::switch(connection)?;
     let notices = notice::notices(connection)?;
-    state.last_notice = notices.last().map_or(0, |(id, _)| id.0);
-    state.notices = notices.into_iter().collect();
+    state.last_notice = notices.last().map_or(0, |(id, ..)| id.0);
+    for (id, notice, delivery) in notices {
+        state.notices.insert_tried(id, notice, delivery);
+    }
+    bulk::open(connection)?.into_iter().for_each(|thing| state.things.put(thing));
     state.last_error = meta::meta(connection, "last_error")?.map_or(0, unsigned);
     state.last_id = meta::meta(connection, "last_id")?.map_or(0, unsigned);
     state.last_time = meta::meta(connection, "last_time")?.map(Time);

@@ -1,5 +1,6 @@
 //! What the writer makes durable: one stage, ready to be written.
 
+use unstuck_core::bulk::{BulkRef, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
@@ -9,9 +10,10 @@ use unstuck_core::json::Json;
 use unstuck_core::model::log::LogRecord;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::summary::RunSummary;
+use unstuck_core::thing::{Delivery, Thing};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::ReadyAttempt;
-use unstuck_store::contract::{BulkChange, NoticeId, StageId};
+use unstuck_store::contract::{NoticeId, StageId};
 use unstuck_store::timers::Timer;
 
 use crate::log_entry::{StoredSlot, StoredWakeups};
@@ -37,6 +39,7 @@ pub(crate) struct PendingTransaction {
     pub(crate) rows: Vec<Row>,
     pub(crate) notices: Vec<(NoticeId, Notice)>,
     pub(crate) delivered: Vec<NoticeId>,
+    pub(crate) postponed: Vec<(NoticeId, Delivery)>,
     /// Runs that are removed, with the position of their last event.
     pub(crate) forgotten: Vec<(RunId, u64)>,
     /// All that are remembered, when there is a new one.
@@ -45,7 +48,8 @@ pub(crate) struct PendingTransaction {
     pub(crate) clock: Option<ClockRecord>,
     pub(crate) errors: ErrorChanges,
     pub(crate) logs: Vec<LogRecord>,
-    pub(crate) bulks: Vec<BulkChange>,
+    pub(crate) things: Vec<Thing>,
+    pub(crate) results: Vec<(BulkRef, TargetResult)>,
     /// For readers, once it is durable.
     pub(crate) fresh: OverlayChanges,
 }

@@ -7,7 +7,7 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 9] = [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN, SNAPSHOTS, READERS];
+const MIGRATIONS: [&str; 10] = [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN, SNAPSHOTS, THINGS, READERS];
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -219,6 +219,13 @@ CREATE TABLE run_snapshot (
     body   TEXT NOT NULL,
     sum    INTEGER NOT NULL
 );
+";
+
+/// Bulk actions are things with a version; and how often a notice could not be delivered, and when it is tried next.
+const THINGS: &str = "
+ALTER TABLE bulk ADD COLUMN version INTEGER NOT NULL DEFAULT 1 CHECK (version > 0);
+ALTER TABLE notice ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE notice ADD COLUMN due INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// What readers need: lists by any filter without reading what does not fit, and counts without counting. Rows from before

@@ -116,5 +116,6 @@ impl SqliteStore {
         }
         self.state.payloads.trim(self.durable, self.options.payload_bytes);
         self.state.keys.trim(self.durable);
+        self.state.results.trim(self.durable);
     }
 }

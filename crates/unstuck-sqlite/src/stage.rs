@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use rustc_hash::FxHashSet;
+use unstuck_core::bulk::{BulkRef, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::decide::LeaseMove;
 use unstuck_core::downtime::shift_downtimes;
@@ -13,10 +14,11 @@ use unstuck_core::model::run::{Run, Slot};
 use unstuck_core::model::unit::{AttemptPhase, UnitRef, UnitState};
 use unstuck_core::snapshot::write_snapshot;
 use unstuck_core::summary::RunSummary;
+use unstuck_core::thing::Thing;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::Wakeup;
 use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
-use unstuck_store::invariants::{NOT_YET, check_bulks, check_errors, check_events, check_logs};
+use unstuck_store::invariants::{NOT_YET, check_errors, check_events, check_logs, check_results};
 use unstuck_store::tally::hits_of;
 
 use crate::hot_runs::Residency;
@@ -36,7 +38,9 @@ impl SqliteStore {
     pub(crate) fn check_stage(&self, stage: &Stage) -> Result<(), StoreError> {
         check_errors(stage)?;
         check_logs(stage)?;
-        check_bulks(stage, |bulk| bulk::total(&self.reader, bulk))?;
+        check_results(stage, |bulk| bulk::total(&self.reader, bulk))?;
+        let locked_things = self.batch.as_ref().map(|batch| batch.locked_things.as_slice());
+        self.state.things.check(&stage.things, locked_things.unwrap_or_default())?;
         let mut returned = 0;
         let mut keys = FxHashSet::default();
         let mut seen = FxHashSet::default();
@@ -235,6 +239,22 @@ impl SqliteStore {
     /// read it.
     fn snapshot_interval(&self, run: &Run) -> u64 {
         self.options.snapshot_events.max(run.unit_count() as u64)
+    }
+
+    /// Makes the changes of what is no run visible.
+    pub(crate) fn apply_things(
+        &mut self,
+        things: Vec<Thing>,
+        results: Vec<(BulkRef, TargetResult)>,
+        job: &mut PendingTransaction,
+    ) {
+        for thing in &things {
+            self.state.things.put(thing.clone());
+        }
+        for (target, result) in &results {
+            self.state.results.put(*target, result.clone(), job.stage);
+        }
+        (job.things, job.results) = (things, results);
     }
 
     /// The clock was set. Downtimes are told by the clock as it is now; and who looks at the lock file is not to find a

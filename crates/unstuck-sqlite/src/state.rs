@@ -16,12 +16,14 @@ use unstuck_store::flows::Flows;
 use unstuck_store::notices::Notices;
 use unstuck_store::ready::ReadyQueues;
 use unstuck_store::slots::Slots;
+use unstuck_store::things::Things;
 use unstuck_store::timers::Timers;
 
 use crate::error::broken;
 use crate::hot_runs::{HotRuns, Residency};
 use crate::overlay::{FreshRun, OverlayChange};
 use crate::recent_ids::{RecentKeys, RecentPayloads};
+use crate::recent_results::RecentResults;
 
 /// All that is in memory and follows from what is durable.
 #[derive(Debug, Default)]
@@ -33,6 +35,8 @@ pub(crate) struct StoreState {
     pub(crate) notices: Notices,
     /// Runs that had rows of leases when the store was opened: whoever parks leaves none.
     pub(crate) leased: FxHashSet<RunId>,
+    pub(crate) things: Things,
+    pub(crate) results: RecentResults,
     pub(crate) flows: Flows,
     /// The oldest first.
     pub(crate) policies: Vec<Policy>,
@@ -89,6 +93,12 @@ impl StoreState {
             Residency::Here(run) => Some(FreshRun::of(run, hot, self.timers.first_of(id))),
             Residency::Out(_) => None,
         }
+    }
+
+    /// When the next timer, thing or postponed notice is due.
+    pub(crate) fn next_due(&mut self) -> Option<Time> {
+        let dues = [self.timers.next_due(), self.things.next_due(), self.notices.next_due()];
+        dues.into_iter().flatten().min()
     }
 
     /// Nothing of this run is offered.

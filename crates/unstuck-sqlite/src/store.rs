@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use rusqlite::Connection;
-use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::bulk::{Bulk, BulkRef, ResultKind, Target, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::decide::Withheld;
@@ -20,10 +20,11 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
     AuditId, BatchId, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Loaded,
-    More, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
+    LockedThing, More, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
     PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
     Versions, Wants,
 };
@@ -308,7 +309,35 @@ impl Store for SqliteStore {
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.notices.first(limit))
+        Ok(self.state.notices.all(limit))
+    }
+
+    fn notices_to(&mut self, thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.notices.to(thing, limit))
+    }
+
+    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<Thing>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.things.due_now(now, limit))
+    }
+
+    fn lock_things(&mut self, batch: BatchId, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError> {
+        self.lock_things_for(batch, things)
+    }
+
+    fn things(&mut self) -> Result<Vec<Thing>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.things.all())
+    }
+
+    fn target_results(&mut self, bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError> {
+        self.check_usable()?;
+        let result = |place: &u64| {
+            let target = BulkRef { bulk, place: *place };
+            self.state.results.get(target).cloned().map_or_else(|| bulk::result(&self.reader, target), Ok)
+        };
+        places.iter().map(result).collect()
     }
 
     fn set_aside(&mut self, run: RunId, aside: SetAside) {
@@ -335,10 +364,13 @@ impl Store for SqliteStore {
         self.last_stage += 1;
         let mut job =
             PendingTransaction { stage: self.last_stage, at: stage.at, ..PendingTransaction::default() };
-        self.batch = None;
+        let ended = self.batch.take();
+        self.state
+            .things
+            .unlock(ended.as_ref().map(|batch| batch.locked_things.as_slice()).unwrap_or_default());
         self.record_errors(stage.errors, &mut job);
         job.errors.examined = stage.backfilled;
-        job.bulks = stage.bulks;
+        self.apply_things(stage.things, stage.results, &mut job);
         job.logs = stage.logs;
         for change in stage.runs {
             self.apply_run_change(change, stage.at, &mut job);
@@ -358,6 +390,10 @@ impl Store for SqliteStore {
             self.state.notices.remove(*id);
         }
         job.delivered = stage.delivered;
+        for id in stage.postponed {
+            let delivery = self.state.notices.postpone(id, stage.at);
+            job.postponed.extend(delivery.map(|delivery| (id, delivery)));
+        }
         for id in stage.forgotten {
             let head = self.state.hot.get(id).map_or(0, |hot| hot.head);
             self.state.forget(id);
@@ -482,7 +518,7 @@ impl Store for SqliteStore {
 
     fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.timers.next_due())
+        Ok(self.state.next_due())
     }
 
     fn last_time(&mut self) -> Result<Option<Time>, StoreError> {
@@ -651,6 +687,7 @@ impl Store for SqliteStore {
         let written = bulk::put(&mut self.reader, &self.claim, &bulk, last_id);
         self.check_written(written)?;
         self.state.last_id = last_id;
+        self.state.things.put(Thing::of_bulk(bulk));
         Ok(())
     }
 

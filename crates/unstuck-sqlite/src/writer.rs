@@ -228,9 +228,10 @@ fn write_transaction(
     }
     notice::write_notices(transaction, &job.notices)?;
     notice::delete_notices(transaction, &job.delivered)?;
+    notice::write_deliveries(transaction, &job.postponed)?;
     error::write(transaction, &job.errors, open)?;
     attempt_log::write(transaction, &job.logs)?;
-    bulk::write(transaction, &job.bulks)?;
+    bulk::write(transaction, &job.things, &job.results)?;
     for (run, head) in &job.forgotten {
         forget(transaction, *run, *head, counts, open)?;
     }

@@ -250,6 +250,7 @@ macro_rules! conformance_tests {
                 a_notice_comes_until_it_is_delivered
                 notices_keep_their_order
                 a_notice_may_be_delivered_twice
+                a_receiver_that_cannot_take_a_notice_holds_up_nobody_else
                 what_is_on_its_way_is_known_by_run
                 a_family_comes_to_its_end
             ]
@@ -313,6 +314,8 @@ macro_rules! conformance_tests {
                 targets_without_a_bulk_action_are_gone_with_their_session
                 a_bulk_action_goes_on_with_the_runs
                 a_stage_that_does_not_fit_changes_nothing
+                a_bulk_action_is_due_by_its_pace
+                what_became_of_a_target_is_known_at_once
                 what_is_open_is_listed
                 targets_are_read_in_pages
                 a_failed_stage_takes_its_results_back
@@ -397,6 +400,7 @@ macro_rules! sharing_tests {
             an_ended_session_is_given_to_one
             a_session_that_has_ended_changes_nothing
             an_interrupt_reaches_the_session_that_has_the_worker
+            a_thing_that_somebody_else_has_is_busy
             drafts_belong_to_their_session
             what_one_sets_aside_or_withholds_others_are_given
             a_tail_tells_what_all_of_them_write

@@ -21,7 +21,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::bulk::{Bulk, BulkRef, ResultKind, Target, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::decide::{LeaseMove, Withheld};
@@ -36,14 +36,15 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::slot::SlotClaim;
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::Wakeup;
 
 pub use crate::logs::RunLogs;
-pub use changes::{AuditId, BulkChange, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
+pub use changes::{AuditId, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
 pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, GroupPlace, MAX_EXAMPLES, OpenErrorFilter};
 pub use filter::{Filtered, RunFilter};
-pub use load::{BatchId, Candidate, Due, Loaded, LoadedPayload, Locked, More, Wants};
+pub use load::{BatchId, Candidate, Due, Loaded, LoadedPayload, Locked, LockedThing, More, Wants};
 pub use reader::{Reader, RunCounts};
 pub use tail::{Cursor, OnChange, TailError, TailPage, Watchers};
 
@@ -103,8 +104,26 @@ pub trait Store {
         limit: usize,
     ) -> Result<Vec<Due>, StoreError>;
 
-    /// Undelivered notices, as [`Wants::notices`] gives them, for reading.
+    /// Undelivered notices, oldest first, at most `limit`, whether they are to be tried or not, for reading.
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+
+    /// Undelivered notices to this thing, oldest first, at most `limit`, whether they are to be tried or not: for whoever has
+    /// it locked.
+    fn notices_to(&mut self, thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+
+    /// Things that are no runs and are due at `now`, as the last stage leaves them: those that [`Wants::things`] names, for
+    /// reading.
+    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<Thing>, StoreError>;
+
+    /// Locks these things that are no runs, each at most once per batch, as [`Store::more`] does runs. They are free again
+    /// when the batch ends, and need not come back.
+    fn lock_things(&mut self, batch: BatchId, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError>;
+
+    /// Every thing that is no run and that something can still happen to, as the last stage leaves it.
+    fn things(&mut self) -> Result<Vec<Thing>, StoreError>;
+
+    /// What became of these targets of a bulk action, as the last stage leaves them: in a transaction or outside of one.
+    fn target_results(&mut self, bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError>;
 
     /// Offers nothing of this run any more: what is due, ready, admissible or noticed stays as it is, in its order, and so
     /// does what comes to it. Known to this handle only, and only while it is open: whoever opens the store next is
@@ -166,7 +185,7 @@ pub trait Store {
     /// When any server was last known to take answers: the last stage, or later; `None` for an empty store.
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError>;
 
-    /// When the next thing is due.
+    /// When the next timer, thing or postponed notice is due.
     fn next_due(&mut self) -> Result<Option<Time>, StoreError>;
 
     /// The time of the last stage, by the clock as it was then; `None` for an empty store.
@@ -270,7 +289,8 @@ pub trait Store {
     /// [`Store::put_bulk`]; without that they are gone when this session has ended. Outside of a transaction.
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError>;
 
-    /// Keeps a bulk action whose targets were put before, all of it durable on return. Outside of a transaction.
+    /// Keeps a bulk action whose targets were put before, all of it durable on return: a thing from then on, in its first
+    /// version. Outside of a transaction.
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError>;
 
     /// A bulk action.
@@ -327,10 +347,12 @@ pub struct Stage {
     pub runs: Vec<RunChange>,
     /// The runs that were locked and are as they were.
     pub unchanged: Vec<Run>,
-    /// Notices that could not be delivered in the same batch, in order.
+    /// Notices to things that could not be delivered in the same batch, in order.
     pub notices: Vec<Notice>,
     /// Stored notices that were delivered. One that was delivered before is passed over.
     pub delivered: Vec<NoticeId>,
+    /// Stored notices whose receivers could not take them: each is tried again, after a wait that grows with its tries.
+    pub postponed: Vec<NoticeId>,
     /// The highest id that was given out.
     pub last_id: u64,
     /// Runs that were locked and are removed for good: final ones, together with their children and handlers. Their
@@ -346,8 +368,10 @@ pub struct Stage {
     pub logs: Vec<LogRecord>,
     /// Runs whose open errors are known from now on.
     pub backfilled: Vec<RunId>,
-    /// Bulk actions that have gone on, each once.
-    pub bulks: Vec<BulkChange>,
+    /// Things that were locked and have changed, each once, in the version after the one that was given.
+    pub things: Vec<Thing>,
+    /// What became of targets of these, in order: of two results of one target, the later one holds.
+    pub results: Vec<(BulkRef, TargetResult)>,
     /// Executors of other sessions that have lost an attempt. One whose session has ended is not told.
     pub interrupts: Vec<Interrupt>,
 }

@@ -70,6 +70,10 @@ macro_rules! delegate_store {
             release_withheld(limit: usize) -> usize;
             timers(after: Option<(Time, RunId, Option<UnitRef>)>, limit: usize) -> Result<Vec<Due>, StoreError>;
             notices(limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+            notices_to(thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
+            due_things(now: Time, limit: usize) -> Result<Vec<Thing>, StoreError>;
+            things() -> Result<Vec<Thing>, StoreError>;
+            target_results(bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError>;
             set_aside(run: RunId, aside: SetAside) -> ();
             release(run: RunId) -> ();
             set_aside_record(run: RunId) -> Option<SetAside>;
@@ -112,6 +116,7 @@ macro_rules! delegate_store {
             bulks(open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError>;
             targets(bulk: BulkId, only: Option<ResultKind>, from: u64, limit: usize)
                 -> Result<Vec<Target>, StoreError>;
+            lock_things(batch: BatchId, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError>;
             next_targets(bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
         }
     };
@@ -134,7 +139,7 @@ macro_rules! delegate_store {
 pub mod names {
     pub use std::collections::BTreeMap;
     pub use std::sync::Arc;
-    pub use unstuck_core::bulk::{Bulk, ResultKind, Target};
+    pub use unstuck_core::bulk::{Bulk, ResultKind, Target, TargetResult};
     pub use unstuck_core::clock::ClockRecord;
     pub use unstuck_core::command::Notice;
     pub use unstuck_core::decide::Withheld;
@@ -147,12 +152,13 @@ pub mod names {
     pub use unstuck_core::model::unit::UnitRef;
     pub use unstuck_core::offer::Offer;
     pub use unstuck_core::policy::{Policy, PolicySwitch};
+    pub use unstuck_core::thing::{Thing, ThingRef};
     pub use unstuck_core::time::Time;
 
     pub use crate::contract::{
         AuditId, BatchId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord,
-        GroupFilter, Interrupt, Loaded, LoadedPayload, Locked, More, NewFlow, NewSession, NoticeId,
-        OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Reader, RunFilter, RunLogs,
-        Session, SetAside, Settled, Stage, StageId, Store, StoreError, Versions, Wants,
+        GroupFilter, Interrupt, Loaded, LoadedPayload, Locked, LockedThing, More, NewFlow, NewSession,
+        NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Reader, RunFilter,
+        RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError, Versions, Wants,
     };
 }

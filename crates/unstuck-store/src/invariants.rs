@@ -1,11 +1,12 @@
 //! The invariants that a change must keep, looked at a second time before anything is changed.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use unstuck_core::bulk::{Bulk, Target};
+use unstuck_core::bulk::{Bulk, BulkRef, Target};
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::policy::Policy;
+use unstuck_core::thing::ThingBody;
 
 use crate::contract::{RunChange, Stage, StoreError};
 
@@ -89,18 +90,16 @@ pub fn check_policies(policies: &[Policy]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether the bulk actions of a stage are there, each once, with places that they have. `total` gives how many targets one
-/// has, if there is such a one.
-pub fn check_bulks(
+/// Whether the bulk actions of a stage have as many targets as before, and the results are of targets that they have. `total`
+/// gives how many targets one has, if there is such a one.
+pub fn check_results(
     stage: &Stage,
     mut total: impl FnMut(BulkId) -> Result<Option<u64>, StoreError>,
 ) -> Result<(), StoreError> {
-    let mut seen = HashSet::new();
-    for change in &stage.bulks {
-        let Bulk { id, total: said, .. } = &change.bulk;
-        if !seen.insert(*id) {
-            return Err(StoreError::Conflict(format!("{id} is in one commit twice")));
-        }
+    let mut totals = HashMap::new();
+    for thing in &stage.things {
+        let ThingBody::Bulk(bulk) = &thing.body;
+        let Bulk { id, total: said, .. } = &**bulk;
         let Some(total) = total(*id)? else {
             return Err(StoreError::Conflict(format!(
                 "{id} does not exist: it must be stored before it changes"
@@ -109,8 +108,19 @@ pub fn check_bulks(
         if total != *said {
             return Err(StoreError::Conflict(format!("{id} has {total} targets, not {said}")));
         }
-        if let Some((place, _)) = change.results.iter().find(|(place, _)| *place >= total) {
-            return Err(StoreError::Conflict(format!("{id} has no target at place {place}")));
+        totals.insert(*id, total);
+    }
+    for (BulkRef { bulk, place }, _) in &stage.results {
+        match totals.get(bulk) {
+            None => {
+                return Err(StoreError::Conflict(format!(
+                    "{bulk} has a result but is not part of the commit"
+                )));
+            }
+            Some(total) if place >= total => {
+                return Err(StoreError::Conflict(format!("{bulk} has no target at place {place}")));
+            }
+            Some(_) => {}
         }
     }
     Ok(())

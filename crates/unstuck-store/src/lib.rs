@@ -15,5 +15,6 @@ pub mod notices;
 pub mod ready;
 pub mod slots;
 pub mod tally;
+pub mod things;
 pub mod timers;
 pub mod verify;

@@ -14,7 +14,7 @@ mod state;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::bulk::{Bulk, ResultKind, Target, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::decide::Withheld;
@@ -26,11 +26,12 @@ use unstuck_core::json::Json;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 
 use crate::contract::{
     AuditId, BatchId, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Loaded,
-    More, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
+    LockedThing, More, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
     PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
     Versions, Wants,
 };
@@ -70,8 +71,8 @@ pub struct MemoryStore {
     lost_answer: Option<bool>,
     /// What became of stages whose answers are lost, and whose they are, until that is looked up.
     unknown: Vec<(usize, Settled)>,
-    /// The runs of each stage of which nobody knows what became.
-    unknown_runs: BTreeMap<StageId, Vec<RunId>>,
+    /// What each stage has locked of which nobody knows what became.
+    unknown_locks: BTreeMap<StageId, Vec<ThingRef>>,
     refuse_next: Option<StoreError>,
     refuse_after: Option<(usize, StoreError)>,
     /// Every stage that changes this run is refused.
@@ -191,7 +192,7 @@ impl MemoryStore {
             holds_loads: false,
             lost_answer: None,
             unknown: Vec::new(),
-            unknown_runs: BTreeMap::new(),
+            unknown_locks: BTreeMap::new(),
             settled: Vec::new(),
             last_stage: 0,
             last_notice: 0,
@@ -320,7 +321,31 @@ impl Store for MemoryStore {
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.notices.first(limit))
+        Ok(self.state.notices.all(limit))
+    }
+
+    fn notices_to(&mut self, thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.notices.to(thing, limit))
+    }
+
+    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<Thing>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.things.due_now(now, limit))
+    }
+
+    fn lock_things(&mut self, batch: BatchId, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError> {
+        self.lock_things_for(batch, things)
+    }
+
+    fn things(&mut self) -> Result<Vec<Thing>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.things.all())
+    }
+
+    fn target_results(&mut self, bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.bulks.results(bulk, places))
     }
 
     fn set_aside(&mut self, run: RunId, aside: SetAside) {
@@ -429,7 +454,7 @@ impl Store for MemoryStore {
 
     fn next_due(&mut self) -> Result<Option<Time>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.timers.next_due())
+        Ok(self.state.next_due())
     }
 
     fn last_time(&mut self) -> Result<Option<Time>, StoreError> {

@@ -1,82 +1,308 @@
-//! Notices that are on their way, oldest first; those to a run that is set aside wait apart, in their order.
+//! The outbox: notices that are on their way, oldest first. Those to a receiver that cannot take them now wait in their
+//! order and hold up nobody else: until it is time to try again, or until a run is not set aside any more.
+//!
+//! Looking changes nothing: what is to be tried follows from what was staged and from the time alone.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::command::Notice;
 use unstuck_core::id::RunId;
+use unstuck_core::thing::{Delivery, LONGEST_WAIT, ThingRef};
+use unstuck_core::time::Time;
 
 use crate::contract::NoticeId;
 
 /// Undelivered notices.
 #[derive(Clone, Debug, Default)]
 pub struct Notices {
-    offered: BTreeMap<NoticeId, Notice>,
-    /// By the run that they are for, for each run that is set aside.
-    aside: FxHashMap<RunId, BTreeMap<NoticeId, Notice>>,
-    /// Those to a run, and those that begin a child of it, wherever they wait.
-    about: FxHashMap<RunId, BTreeSet<NoticeId>>,
+    all: BTreeMap<NoticeId, Notice>,
+    /// Those whose receivers are neither set aside nor postponed.
+    offered: BTreeSet<NoticeId>,
+    aside: FxHashSet<RunId>,
+    /// The receivers that could not take their first one, and when that is tried again.
+    postponed: FxHashMap<ThingRef, Time>,
+    /// The same receivers, in order of time.
+    dues: BTreeSet<(Time, ThingRef)>,
+    /// How often each could not be delivered, of those that were tried in vain.
+    tries: FxHashMap<NoticeId, u32>,
+    /// Those to a thing, and those that begin a child of it.
+    about: FxHashMap<ThingRef, BTreeSet<NoticeId>>,
 }
 
 impl Notices {
-    /// Adds a notice.
+    /// Adds a notice, behind those to the same receiver.
     pub fn insert(&mut self, id: NoticeId, notice: Notice) {
-        for run in runs_of(&notice) {
-            self.about.entry(run).or_default().insert(id);
+        for thing in things_of(&notice) {
+            self.about.entry(thing).or_default().insert(id);
         }
-        let waiting = if self.aside.is_empty() { None } else { self.aside.get_mut(&notice.to) };
-        waiting.unwrap_or(&mut self.offered).insert(id, notice);
+        if !self.is_aside(notice.to) && !self.postponed.contains_key(&notice.to) {
+            self.offered.insert(id);
+        }
+        self.all.insert(id, notice);
     }
 
-    /// Removes a notice.
+    /// Adds a notice that has been tried in vain.
+    pub fn insert_tried(&mut self, id: NoticeId, notice: Notice, delivery: Delivery) {
+        let to = notice.to;
+        self.insert(id, notice);
+        if delivery.tries > 0 {
+            self.tries.insert(id, delivery.tries);
+            self.hold(to, delivery.due);
+        }
+    }
+
+    /// Removes a notice. What comes behind it has not been tried, and is offered if it was the first in its line.
     pub fn remove(&mut self, id: NoticeId) {
-        let of_aside = |aside: &mut FxHashMap<RunId, BTreeMap<NoticeId, Notice>>| {
-            aside.values_mut().find_map(|notices| notices.remove(&id))
-        };
-        let Some(notice) = self.offered.remove(&id).or_else(|| of_aside(&mut self.aside)) else { return };
-        for run in runs_of(&notice) {
-            if let Entry::Occupied(mut about) = self.about.entry(run) {
+        let Some(notice) = self.all.remove(&id) else { return };
+        self.offered.remove(&id);
+        self.tries.remove(&id);
+        for thing in things_of(&notice) {
+            if let Entry::Occupied(mut about) = self.about.entry(thing) {
                 about.get_mut().remove(&id);
                 if about.get().is_empty() {
                     about.remove();
                 }
             }
         }
+        if self.postponed.contains_key(&notice.to) && self.line(notice.to).next().is_none_or(|left| left > id)
+        {
+            self.offer_again(notice.to);
+        }
     }
 
-    /// Whether one that is offered is to one of these runs, or begins a child of one.
-    pub fn has_any_about(&self, runs: &[RunId]) -> bool {
-        let about = runs.iter().filter_map(|run| self.about.get(run)).flatten();
-        about.into_iter().any(|id| self.offered.contains_key(id))
+    /// This one could not be delivered at `now`: it and what comes behind it to the same receiver is tried again later.
+    /// Gives how often it was tried by now, and when it is next; nothing where the receiver is set aside, for whom nobody
+    /// waits by time.
+    pub fn postpone(&mut self, id: NoticeId, now: Time) -> Option<Delivery> {
+        let to = self.find(id)?.to;
+        let tries = self.tries.get(&id).copied().unwrap_or(0);
+        let delivery = Delivery { tries, due: now }.postponed(now);
+        self.tries.insert(id, delivery.tries);
+        self.hold(to, delivery.due);
+        Some(delivery)
     }
 
-    /// The oldest notices that are offered, at most `limit`.
-    pub fn first(&self, limit: usize) -> Vec<(NoticeId, Notice)> {
-        self.offered.iter().take(limit).map(|(id, notice)| (*id, notice.clone())).collect()
+    /// When the next receiver is tried again.
+    pub fn next_due(&self) -> Option<Time> {
+        self.dues.first().map(|(due, _)| *due)
+    }
+
+    /// Those of these runs that notices are on their way to which are not among those that were given, in their order.
+    pub fn backlog(&self, runs: &[RunId], given: &[(NoticeId, Notice)]) -> Vec<RunId> {
+        if self.all.len() == given.len() {
+            return Vec::new();
+        }
+        let is_left = |id: NoticeId| {
+            self.find(id).is_some() && given.binary_search_by_key(&id, |(given, _)| *given).is_err()
+        };
+        let has_more = |run: &RunId| self.line(ThingRef::Run(*run)).any(is_left);
+        runs.iter().copied().filter(has_more).collect()
+    }
+
+    /// Whether one is on its way to this run, or begins a child of it.
+    pub fn has_any_about(&self, run: RunId) -> bool {
+        let about = self.about.get(&ThingRef::Run(run)).into_iter().flatten();
+        about.copied().any(|id| self.find(id).is_some())
+    }
+
+    /// Those that are on their way to this thing, oldest first, at most `limit`, whether they are to be tried or not.
+    pub fn to(&self, thing: ThingRef, limit: usize) -> Vec<(NoticeId, Notice)> {
+        let found = self.line(thing).filter_map(|id| Some((id, self.find(id)?.clone())));
+        found.take(limit).collect()
+    }
+
+    /// Notices that are to be tried at `now`, at most `limit`: the oldest that nobody has tried in vain, and those of the
+    /// receivers that have waited longest. Of one receiver, always its oldest; all of them in their order.
+    pub fn first(&self, now: Time, limit: usize) -> Vec<(NoticeId, Notice)> {
+        let mut ids: Vec<NoticeId> = self.offered.iter().copied().take(limit).collect();
+        let again = self.due_receivers(now).flat_map(|to| self.line(to).take(limit));
+        ids.extend(again.take(limit));
+        ids.sort_unstable();
+        ids.truncate(limit);
+        ids.into_iter().filter_map(|id| Some((id, self.find(id)?.clone()))).collect()
+    }
+
+    /// The oldest notices that are on their way, whether they are to be tried or not, at most `limit`.
+    pub fn all(&self, limit: usize) -> Vec<(NoticeId, Notice)> {
+        let on_their_way = self.all.iter().filter(|(_, notice)| !self.is_aside(notice.to));
+        on_their_way.take(limit).map(|(id, notice)| (*id, notice.clone())).collect()
     }
 
     /// Notices to this run are not offered any more, new ones neither.
     pub fn set_aside(&mut self, run: RunId) {
-        let waiting = self.offered.extract_if(.., |_, notice| notice.to == run).collect::<BTreeMap<_, _>>();
-        self.aside.entry(run).or_default().extend(waiting);
+        let to = ThingRef::Run(run);
+        if let Some(due) = self.postponed.remove(&to) {
+            self.dues.remove(&(due, to));
+        }
+        self.withdraw(to);
+        self.aside.insert(run);
     }
 
     /// Notices to this run are offered again, each in its place.
     pub fn release(&mut self, run: RunId) {
-        self.offered.extend(self.aside.remove(&run).unwrap_or_default());
+        if self.aside.remove(&run) {
+            self.offered.extend(self.line(ThingRef::Run(run)).collect::<Vec<_>>());
+        }
+    }
+
+    /// Nothing to this receiver is tried until then.
+    fn hold(&mut self, to: ThingRef, due: Time) {
+        if self.is_aside(to) {
+            return;
+        }
+        if let Some(before) = self.postponed.insert(to, due) {
+            self.dues.remove(&(before, to));
+        } else {
+            self.withdraw(to);
+        }
+        self.dues.insert((due, to));
+    }
+
+    /// What waits for this receiver is to be tried, whatever the time.
+    fn offer_again(&mut self, to: ThingRef) {
+        let Some(due) = self.postponed.remove(&to) else { return };
+        self.dues.remove(&(due, to));
+        self.offered.extend(self.line(to).collect::<Vec<_>>());
+    }
+
+    /// Nothing to this receiver is offered.
+    fn withdraw(&mut self, to: ThingRef) {
+        for id in self.line(to).collect::<Vec<_>>() {
+            self.offered.remove(&id);
+        }
+    }
+
+    /// Those to this receiver, oldest first.
+    fn line(&self, to: ThingRef) -> impl Iterator<Item = NoticeId> {
+        let about = self.about.get(&to).into_iter().flatten().copied();
+        about.filter(move |id| self.all.get(id).is_some_and(|notice| notice.to == to))
+    }
+
+    /// Receivers whose time has come, and behind them those whose time was told by a clock that has been set back.
+    fn due_receivers(&self, now: Time) -> impl Iterator<Item = ThingRef> {
+        let waited = self.dues.iter().take_while(move |(due, _)| *due <= now);
+        let too_late = self.dues.iter().rev().take_while(move |(due, _)| now + LONGEST_WAIT < *due);
+        waited.chain(too_late).map(|(_, to)| *to)
+    }
+
+    /// One that is on its way.
+    fn find(&self, id: NoticeId) -> Option<&Notice> {
+        self.all.get(&id).filter(|notice| !self.is_aside(notice.to))
+    }
+
+    fn is_aside(&self, to: ThingRef) -> bool {
+        !self.aside.is_empty() && to.run().is_some_and(|run| self.aside.contains(&run))
     }
 }
 
-/// The runs that a notice is about.
-fn runs_of(notice: &Notice) -> impl Iterator<Item = RunId> {
-    std::iter::once(notice.to).chain(notice.begins_child_of())
+/// What a notice is about.
+fn things_of(notice: &Notice) -> impl Iterator<Item = ThingRef> {
+    std::iter::once(notice.to).chain(notice.begins_child_of().map(ThingRef::Run))
 }
 
-impl FromIterator<(NoticeId, Notice)> for Notices {
-    fn from_iter<I: IntoIterator<Item = (NoticeId, Notice)>>(notices: I) -> Notices {
-        let mut all = Notices::default();
-        notices.into_iter().for_each(|(id, notice)| all.insert(id, notice));
-        all
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unstuck_core::bulk::TargetResult;
+    use unstuck_core::command::NoticeBody;
+    use unstuck_core::id::BulkId;
+
+    const ONE: ThingRef = ThingRef::Run(RunId(1));
+    const OTHER: ThingRef = ThingRef::Run(RunId(2));
+    const BULK: ThingRef = ThingRef::Bulk(BulkId(1));
+
+    /// Notices 1, 2, ... to these.
+    fn outbox(to: &[ThingRef]) -> Notices {
+        let mut notices = Notices::default();
+        (1..).zip(to).for_each(|(id, to)| notices.insert(NoticeId(id), notice(*to)));
+        notices
+    }
+
+    fn notice(to: ThingRef) -> Notice {
+        let body = match to {
+            ThingRef::Run(_) => NoticeBody::PauseChild,
+            ThingRef::Bulk(_) => NoticeBody::TargetEnded { place: 0, result: TargetResult::Passed },
+        };
+        Notice { to, body }
+    }
+
+    /// What is to be tried then.
+    fn tried_at(notices: &Notices, now: i64) -> Vec<u64> {
+        notices.first(Time(now), usize::MAX).into_iter().map(|(id, _)| id.0).collect()
+    }
+
+    #[test]
+    fn a_receiver_that_cannot_take_its_first_one_holds_up_nobody_else_and_keeps_its_order() {
+        let mut notices = outbox(&[ONE, BULK, ONE, OTHER]);
+        let tried = notices.postpone(NoticeId(1), Time(100)).expect("it is offered");
+        assert_eq!((tried, tried_at(&notices, 100)), (Delivery { tries: 1, due: Time(103) }, vec![2, 4]));
+        notices.insert(NoticeId(5), notice(ONE));
+        notices.insert(NoticeId(6), notice(BULK));
+        assert_eq!(tried_at(&notices, 102), [2, 4, 6], "it is not time yet");
+        let backlog = |now| notices.backlog(&[RunId(1), RunId(2)], &notices.first(Time(now), 9));
+        assert_eq!((backlog(102), backlog(103)), (vec![RunId(1)], vec![]));
+        assert_eq!((tried_at(&notices, 103), notices.next_due()), (vec![1, 2, 3, 4, 5, 6], Some(Time(103))));
+        assert_eq!(tried_at(&notices, 102), [2, 4, 6], "looking has changed nothing");
+        assert_eq!(notices.postpone(NoticeId(1), Time(103)).map(|tried| tried.due), Some(Time(109)));
+        notices.remove(NoticeId(1));
+        assert_eq!((tried_at(&notices, 103), notices.next_due()), (vec![2, 3, 4, 5, 6], None));
+        let fresh = notices.postpone(NoticeId(3), Time(110));
+        assert_eq!(fresh, Some(Delivery { tries: 1, due: Time(113) }), "another one has another count");
+    }
+
+    #[test]
+    fn an_outbox_that_is_read_again_waits_as_it_did() {
+        let mut notices = Notices::default();
+        let delivery = Delivery { tries: 3, due: Time(500) };
+        notices.insert_tried(NoticeId(1), notice(BULK), delivery);
+        notices.insert_tried(NoticeId(2), notice(BULK), Delivery::default());
+        notices.insert_tried(NoticeId(3), notice(ONE), Delivery::default());
+        assert_eq!((tried_at(&notices, 499), notices.next_due()), (vec![3], Some(Time(500))));
+        assert_eq!(tried_at(&notices, 500), [1, 2, 3]);
+        assert_eq!(notices.postpone(NoticeId(1), Time(500)), Some(delivery.postponed(Time(500))));
+    }
+
+    #[test]
+    fn what_comes_behind_one_that_is_gone_is_offered() {
+        let mut notices = outbox(&[ONE, ONE, ONE]);
+        notices.postpone(NoticeId(1), Time(100));
+        notices.remove(NoticeId(2));
+        assert_eq!((tried_at(&notices, 100), notices.next_due()), (vec![], Some(Time(103))));
+        notices.remove(NoticeId(1));
+        assert_eq!((tried_at(&notices, 100), notices.next_due()), (vec![3], None));
+    }
+
+    #[test]
+    fn of_many_the_oldest_are_tried_and_of_one_receiver_none_is_passed_over() {
+        let mut notices = outbox(&[ONE, OTHER, ONE, BULK, OTHER, ONE]);
+        notices.postpone(NoticeId(1), Time(100));
+        notices.postpone(NoticeId(2), Time(101));
+        let first =
+            |now, limit| notices.first(Time(now), limit).iter().map(|(id, _)| id.0).collect::<Vec<_>>();
+        assert_eq!((first(103, 1), first(103, 2), first(103, 3)), (vec![1], vec![1, 3], vec![1, 3, 4]));
+        assert_eq!((first(104, 4), first(104, 9)), (vec![1, 2, 3, 4], vec![1, 2, 3, 4, 5, 6]));
+    }
+
+    #[test]
+    fn a_run_that_is_set_aside_is_not_tried_by_time() {
+        let mut notices = outbox(&[ONE, OTHER, ONE]);
+        notices.postpone(NoticeId(1), Time(100));
+        notices.set_aside(RunId(1));
+        assert_eq!(notices.postpone(NoticeId(1), Time(100)), None);
+        notices.insert(NoticeId(4), notice(ONE));
+        assert_eq!((tried_at(&notices, 9_000), notices.has_any_about(RunId(1))), (vec![2], false));
+        notices.release(RunId(1));
+        assert_eq!((tried_at(&notices, 100), notices.has_any_about(RunId(1))), (vec![1, 2, 3, 4], true));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_is_not_waited_for() {
+        let mut notices = outbox(&[ONE, OTHER]);
+        notices.postpone(NoticeId(1), Time(1_000_000));
+        notices.postpone(NoticeId(2), Time(200));
+        assert!(notices.has_any_about(RunId(1)), "it is on its way all the same");
+        assert_eq!(tried_at(&notices, 100), [1]);
     }
 }

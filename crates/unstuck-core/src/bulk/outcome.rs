@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::bulk::{BulkOutcome, TargetResult};
+use crate::bulk::{BulkRef, TargetResult};
+use crate::command::{Notice, NoticeBody};
 use crate::event::{Fact, UnitFact};
 use crate::model::attempt::Outcome;
 use crate::model::run::{Run, RunState};
 use crate::model::unit::Unit;
+use crate::thing::ThingRef;
 
 /// Where nothing has failed, and nothing has passed either.
 const ENDED: &str = "its run ended";
@@ -47,7 +49,7 @@ pub(crate) fn resume_result(fact: &UnitFact) -> Option<bool> {
 }
 
 /// What a bulk action is told when this becomes true of a unit.
-pub(crate) fn unit_outcome(unit: &Unit, fact: &UnitFact) -> Option<BulkOutcome> {
+pub(crate) fn unit_outcome(unit: &Unit, fact: &UnitFact) -> Option<Notice> {
     let target = unit.round.bulk?;
     let result = if resume_result(fact)? {
         TargetResult::Passed
@@ -55,7 +57,7 @@ pub(crate) fn unit_outcome(unit: &Unit, fact: &UnitFact) -> Option<BulkOutcome> 
         let cause = unit.last_error().map(|error| error.cause.clone());
         TargetResult::FailedAgain { cause: cause.unwrap_or_else(|| ENDED.into()) }
     };
-    Some(BulkOutcome { target, result })
+    Some(notice_of(target, result))
 }
 
 /// Whether a fact says how a run came out that was started again: completed, or not. A step that rests in error or is held
@@ -113,14 +115,19 @@ pub(crate) fn rerun_result(fact: &Fact) -> Option<bool> {
 }
 
 /// What a bulk action is told when this becomes true of a run.
-pub(crate) fn run_outcome(run: &Run, fact: &Fact) -> Option<BulkOutcome> {
+pub(crate) fn run_outcome(run: &Run, fact: &Fact) -> Option<Notice> {
     let target = run.bulk?;
     let result = if rerun_result(fact)? {
         TargetResult::Passed
     } else {
         TargetResult::FailedAgain { cause: cause(run, fact) }
     };
-    Some(BulkOutcome { target, result })
+    Some(notice_of(target, result))
+}
+
+fn notice_of(target: BulkRef, result: TargetResult) -> Notice {
+    let BulkRef { bulk, place } = target;
+    Notice { to: ThingRef::Bulk(bulk), body: NoticeBody::TargetEnded { place, result } }
 }
 
 fn cause(run: &Run, fact: &Fact) -> Arc<str> {

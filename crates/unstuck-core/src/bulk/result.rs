@@ -35,6 +35,12 @@ pub enum TargetResult {
     Completed,
     /// The run is gone; all that is left of it is this.
     Forgotten,
+    /// A policy will resume the step now, or at another time than before.
+    Scheduled,
+    /// No policy resumes the step any more.
+    Unscheduled,
+    /// The step is where the policies would put it.
+    Unchanged,
     /// It was refused: nothing was done.
     Refused { why: Arc<str> },
 }
@@ -69,6 +75,12 @@ pub enum ResultKind {
     Completed,
     /// The run is gone.
     Forgotten,
+    /// A policy will resume the step.
+    Scheduled,
+    /// No policy resumes the step any more.
+    Unscheduled,
+    /// The step is as it was.
+    Unchanged,
     /// It was refused.
     Refused,
 }
@@ -83,11 +95,15 @@ pub enum CountedAs {
     /// Failed again.
     Failed,
     Refused,
+    /// No policy takes it any more.
+    Unscheduled,
+    /// As it was.
+    Unchanged,
 }
 
 impl ResultKind {
     /// All of them, in the order in which they are told.
-    pub const ALL: [ResultKind; 14] = [
+    pub const ALL: [ResultKind; 17] = [
         ResultKind::Passed,
         ResultKind::Acknowledged,
         ResultKind::Cancelled,
@@ -96,6 +112,9 @@ impl ResultKind {
         ResultKind::Skipped,
         ResultKind::Completed,
         ResultKind::Forgotten,
+        ResultKind::Scheduled,
+        ResultKind::Unscheduled,
+        ResultKind::Unchanged,
         ResultKind::FailedAgain,
         ResultKind::Refused,
         ResultKind::Resumed,
@@ -120,6 +139,9 @@ impl ResultKind {
             ResultKind::Skipped => "skipped",
             ResultKind::Completed => "completed by hand",
             ResultKind::Forgotten => "forgotten",
+            ResultKind::Scheduled => "scheduled",
+            ResultKind::Unscheduled => "unscheduled",
+            ResultKind::Unchanged => "unchanged",
             ResultKind::Refused => "refused",
         }
     }
@@ -136,9 +158,12 @@ impl ResultKind {
             | ResultKind::Signalled
             | ResultKind::Skipped
             | ResultKind::Completed
-            | ResultKind::Forgotten => Some(CountedAs::Passed),
+            | ResultKind::Forgotten
+            | ResultKind::Scheduled => Some(CountedAs::Passed),
             ResultKind::FailedAgain => Some(CountedAs::Failed),
             ResultKind::Refused => Some(CountedAs::Refused),
+            ResultKind::Unscheduled => Some(CountedAs::Unscheduled),
+            ResultKind::Unchanged => Some(CountedAs::Unchanged),
         }
     }
 }
@@ -160,6 +185,9 @@ impl TargetResult {
             TargetResult::Skipped => ResultKind::Skipped,
             TargetResult::Completed => ResultKind::Completed,
             TargetResult::Forgotten => ResultKind::Forgotten,
+            TargetResult::Scheduled => ResultKind::Scheduled,
+            TargetResult::Unscheduled => ResultKind::Unscheduled,
+            TargetResult::Unchanged => ResultKind::Unchanged,
             TargetResult::Refused { .. } => ResultKind::Refused,
         }
     }
@@ -180,6 +208,9 @@ impl TargetResult {
             ResultKind::Skipped => TargetResult::Skipped,
             ResultKind::Completed => TargetResult::Completed,
             ResultKind::Forgotten => TargetResult::Forgotten,
+            ResultKind::Scheduled => TargetResult::Scheduled,
+            ResultKind::Unscheduled => TargetResult::Unscheduled,
+            ResultKind::Unchanged => TargetResult::Unchanged,
             ResultKind::Refused => TargetResult::Refused { why: why() },
         }
     }
@@ -205,7 +236,10 @@ impl TargetResult {
             | TargetResult::Signalled
             | TargetResult::Skipped
             | TargetResult::Completed
-            | TargetResult::Forgotten => None,
+            | TargetResult::Forgotten
+            | TargetResult::Scheduled
+            | TargetResult::Unscheduled
+            | TargetResult::Unchanged => None,
         }
     }
 }

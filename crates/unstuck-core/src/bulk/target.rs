@@ -1,13 +1,13 @@
 //! What a bulk action is about in a run, and what is asked of each of its targets.
 
-use crate::bulk::{Bulk, BulkAction, BulkRef, BulkRerun, Target};
+use crate::bulk::{Acted, Bulk, BulkAction, BulkRef, BulkRerun, Target, TargetResult};
 use crate::command::{Changes, Command, Rerun};
-use crate::decide::check_rerun;
-use crate::decide::unit_name;
+use crate::decide::{Answer, check_rerun, unit_name};
 use crate::model::flow::Flow;
 use crate::model::run::{Run, RunState};
 use crate::model::unit::{Unit, UnitRef, UnitState, Waiting};
 use crate::step_name::find_units;
+use crate::time::Time;
 
 /// What of a run that has in common what was selected is acted on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub fn target_scope(
         },
         // What has ended is no concern of the others.
         _ if run.is_final() => TargetScope::NotMeant,
-        BulkAction::Resume { .. } | BulkAction::Acknowledge => units_or(
+        BulkAction::Resume { .. } | BulkAction::Acknowledge | BulkAction::ApplyPolicies { .. } => units_or(
             run.units_where(|unit| in_error(unit) && which.includes(&unit.state)),
             TargetScope::NotMeant,
         ),
@@ -141,8 +141,14 @@ pub fn is_named(flow: &Flow, unit: UnitRef, name: &str) -> bool {
     name_of(unit) == name || name_of(UnitRef::step(unit.step)) == name
 }
 
-/// What is asked of a target, in the run as it is now and in its flow. Refused in a sentence where it cannot be.
-pub fn command_for(bulk: &Bulk, target: &Target, run: &Run, flow: &Flow) -> Result<Command, String> {
+/// What is asked of a target, in the run as it is `now` and in its flow. Refused in a sentence where it cannot be.
+pub fn command_for(
+    bulk: &Bulk,
+    target: &Target,
+    run: &Run,
+    flow: &Flow,
+    now: Time,
+) -> Result<Command, String> {
     let (by, reason) = (bulk.by.clone(), bulk.reason.clone());
     let own = Some(BulkRef { bulk: bulk.id, place: target.place });
     let in_error = || target.unit.ok_or("none of its steps was in error when the bulk action started");
@@ -171,7 +177,38 @@ pub fn command_for(bulk: &Bulk, target: &Target, run: &Run, flow: &Flow) -> Resu
             Command::Complete { unit, output: output.clone(), by, reason }
         }
         BulkAction::Forget => return Err("forget is not a command of a run".to_owned()),
+        BulkAction::ApplyPolicies { only } => {
+            let after = bulk.turns.next_wait(bulk.pace.rate, now);
+            Command::ApplyPolicies { unit: in_error()?, only: only.clone(), after, by }
+        }
     })
+}
+
+/// What came of acting on the next target `now`, by what its run answered.
+pub fn result_of(bulk: &Bulk, answer: Answer, now: Time) -> Acted {
+    let already = |why: &str| TargetResult::Refused { why: why.into() };
+    let result = match answer {
+        Answer::Scheduled(at) => {
+            // Whatever is planned for later by itself needs no turn.
+            let takes_turn = at <= now + bulk.turns.next_wait(bulk.pace.rate, now);
+            return Acted { result: TargetResult::Scheduled, takes_turn };
+        }
+        Answer::Unscheduled => TargetResult::Unscheduled,
+        Answer::Done | Answer::Started(_) | Answer::Exists(_) => bulk.action.result_of_acting(),
+        Answer::Already => match &bulk.action {
+            BulkAction::ApplyPolicies { .. } => TargetResult::Unchanged,
+            BulkAction::Acknowledge => already("it was already acknowledged"),
+            BulkAction::Cancel => already("it was already cancelled"),
+            BulkAction::Skip { .. } => already("it was already skipped"),
+            BulkAction::Complete { .. } => already("it was already completed by hand"),
+            BulkAction::Resume { .. }
+            | BulkAction::Rerun { .. }
+            | BulkAction::Choose { .. }
+            | BulkAction::Signal { .. }
+            | BulkAction::Forget => already("it is no longer in error"),
+        },
+    };
+    result.into()
 }
 
 fn steps_of(again: &BulkRerun, flow: &Flow) -> Result<Rerun, String> {

@@ -29,14 +29,14 @@ pub(crate) fn apply_policies(
         (Some(policy), _) => {
             let earliest = draft.now() + after;
             policy_resume::record_passed_policies(draft, unit);
-            policy_resume::schedule_resume_by(draft, unit, &policy, stopped, earliest);
-            Ok(Answer::Done)
+            let due = policy_resume::schedule_resume_by(draft, unit, &policy, stopped, earliest);
+            Ok(Answer::Scheduled(due))
         }
         // No policy would take the error any more.
         (None, Some(_)) if only.is_none() => {
             policy_resume::record_passed_policies(draft, unit);
             draft.emit_unit(unit, UnitFact::LeftInError);
-            Ok(Answer::Done)
+            Ok(Answer::Unscheduled)
         }
         (None, _) => Ok(Answer::Already),
     }

@@ -20,7 +20,7 @@ pub fn notice_of_refused_child(to: RunId, child: &StartChild, cause: &str) -> Op
     let how = ChildEnd::Failed(Box::new(RunError::of_run(error)));
     let parent = child.origin.parent()?;
     let child = ChildRef { run: to, origin: child.origin.clone() };
-    Some(Notice { to: parent, body: NoticeBody::ChildEnded { child, how } })
+    Some(Notice { to: parent.into(), body: NoticeBody::ChildEnded { child, how } })
 }
 
 /// Builds the notice that tells a parent the new state of its child, or how the child ended.

@@ -131,7 +131,7 @@ impl<'d, 'c> Draft<'d, 'c> {
                 None
             };
             let of_run = bulk::run_outcome(run, &fact);
-            self.decision.outcomes.extend(of_unit.into_iter().chain(of_run));
+            self.decision.notices.extend(of_unit.into_iter().chain(of_run));
         }
         match (&mut self.run, &fact) {
             (DraftRun::New(run), Fact::Started(started)) => {
@@ -199,7 +199,7 @@ impl<'d, 'c> Draft<'d, 'c> {
     }
 
     pub(crate) fn notify(&mut self, to: RunId, body: NoticeBody) {
-        self.decision.notices.push(Notice { to, body });
+        self.decision.notices.push(Notice { to: to.into(), body });
     }
 
     /// Adds the effect that tells a worker, after the commit, that the attempt is no longer its own.
@@ -290,7 +290,7 @@ impl<'d, 'c> Draft<'d, 'c> {
                 && let Some(parent) = run.origin.parent()
             {
                 let body = build_parent_notice(run, after);
-                self.decision.notices.push(Notice { to: parent, body });
+                self.decision.notices.push(Notice { to: parent.into(), body });
             }
         }
         let new = match self.run {

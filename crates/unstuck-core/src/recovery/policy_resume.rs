@@ -108,14 +108,14 @@ fn last_error<'d>(draft: &'d Draft<'_, '_>, unit: UnitRef) -> Option<ErrorToMatc
 }
 
 /// Schedules a resume by this policy: its delay counts from `stopped`, the end of the attempt. If that time has passed
-/// already, the resume is due at `earliest`.
+/// already, the resume is due at `earliest`. Gives when it is due.
 pub(crate) fn schedule_resume_by(
     draft: &mut Draft<'_, '_>,
     unit: UnitRef,
     policy: &Policy,
     stopped: Time,
     earliest: Time,
-) {
+) -> Time {
     let rounds = rounds_since_manual_resume(draft.unit(unit));
     let delay: Millis = policy.delay(rounds, draft.context.random);
     let delay = delay.max(draft.step(unit).limits.minimum_delay);
@@ -123,4 +123,5 @@ pub(crate) fn schedule_resume_by(
     let due = if planned <= draft.now() { earliest.max(draft.now()) } else { planned };
     let fact = UnitFact::Scheduled { due, delay, policy: policy.to_ref(), rounds, max: policy.max_attempts };
     draft.emit_unit(unit, fact);
+    due
 }

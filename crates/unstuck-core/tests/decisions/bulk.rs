@@ -3,7 +3,7 @@
 use crate::flows::{StepBuilder, child, flow, step, step_of};
 use crate::support::{World, done, fatal, lacking, operator, stall};
 use unstuck_core::bulk::{
-    BulkAction, BulkOutcome, BulkRef, BulkRerun, TargetFilter, TargetResult, TargetScope, target_scope,
+    BulkAction, BulkRef, BulkRerun, TargetFilter, TargetResult, TargetScope, target_scope,
 };
 use unstuck_core::command::{Changes, Command, Rerun};
 use unstuck_core::decide::unit_name;
@@ -36,12 +36,12 @@ fn json(text: &str) -> Json {
     Json::parse(text).expect("is JSON")
 }
 
-fn failed(cause: &str) -> Vec<BulkOutcome> {
-    vec![BulkOutcome { target: TARGET, result: TargetResult::FailedAgain { cause: cause.into() } }]
+fn failed(cause: &str) -> Vec<(BulkRef, TargetResult)> {
+    vec![(TARGET, TargetResult::FailedAgain { cause: cause.into() })]
 }
 
-fn passed() -> Vec<BulkOutcome> {
-    vec![BulkOutcome { target: TARGET, result: TargetResult::Passed }]
+fn passed() -> Vec<(BulkRef, TargetResult)> {
+    vec![(TARGET, TargetResult::Passed)]
 }
 
 #[test]

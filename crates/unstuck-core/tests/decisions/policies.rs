@@ -225,11 +225,12 @@ fn applying_policies_to_what_is_in_error_already() {
         world.pass(Millis::seconds(waited));
         world.policies = Policies::new(vec![policy("p", "x", 5, delay)]).expect("one");
         assert_eq!(apply(&mut world, run, Some(&["other"]), earliest), Ok(Answer::Already));
-        assert_eq!(apply(&mut world, run, Some(&["p"]), earliest), Ok(Answer::Done));
+        let due = BEGIN + Millis::seconds(wanted);
+        assert_eq!(apply(&mut world, run, Some(&["p"]), earliest), Ok(Answer::Scheduled(due)));
         assert_eq!(scheduled(&world, run, "a"), Some((wanted, "p".to_owned())));
         assert_eq!(apply(&mut world, run, None, earliest + 9), Ok(Answer::Already), "it is where it belongs");
         world.policies = Policies::default();
-        assert_eq!(apply(&mut world, run, None, earliest), Ok(Answer::Done));
+        assert_eq!(apply(&mut world, run, None, earliest), Ok(Answer::Unscheduled));
         assert_eq!(scheduled(&world, run, "a"), None, "no policy takes it any more");
         let acknowledge = Command::Acknowledge { unit: None, by: operator(), reason: None };
         world.ask(run, acknowledge).expect("acknowledged");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use unstuck_core::bulk::BulkOutcome;
+use unstuck_core::bulk::{BulkRef, TargetResult};
 use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Report, Rerun, Start, StartInput};
 use unstuck_core::decide::{Answer, Context, Decision, Effect, decide, notice_of_refused_child};
 use unstuck_core::downtime::Downtime;
@@ -23,6 +23,7 @@ use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::slot::{SlotClaim, slot_claim};
+use unstuck_core::thing::ThingRef;
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::{Wakeup, wakeup, wakeups};
 
@@ -58,7 +59,7 @@ pub(crate) struct World {
     /// What was recorded of errors.
     pub(crate) errors: Vec<ErrorRecord>,
     /// What bulk actions were told.
-    pub(crate) outcomes: Vec<BulkOutcome>,
+    pub(crate) outcomes: Vec<(BulkRef, TargetResult)>,
 }
 
 impl World {
@@ -115,7 +116,9 @@ impl World {
         })?;
         match answer {
             Answer::Started(run) | Answer::Exists(run) => Ok(run),
-            Answer::Done | Answer::Already => panic!("a start says which run it is"),
+            Answer::Done | Answer::Already | Answer::Scheduled(_) | Answer::Unscheduled => {
+                panic!("a start says which run it is")
+            }
         }
     }
 
@@ -211,7 +214,6 @@ impl World {
             self.heard.insert((id, lease.unit), lease.heard);
         }
         self.errors.append(&mut decision.errors);
-        self.outcomes.append(&mut decision.outcomes);
         self.notices.extend(decision.notices.drain(..));
         self.effects.append(&mut decision.effects);
     }
@@ -232,6 +234,14 @@ impl World {
 
     pub(crate) fn deliver_one(&mut self, notice: Notice) {
         let Notice { to, body } = notice;
+        let to = match (to, &body) {
+            (ThingRef::Run(run), _) => run,
+            (ThingRef::Bulk(bulk), NoticeBody::TargetEnded { place, result }) => {
+                let target = BulkRef { bulk, place: *place };
+                return self.outcomes.push((target, result.clone()));
+            }
+            (ThingRef::Bulk(_), _) => panic!("a bulk action is only told of its targets"),
+        };
         let child = match &body {
             NoticeBody::StartChild(child) => Some(child.clone()),
             _ => None,

@@ -61,8 +61,14 @@ pub(crate) enum PayloadRead {
 impl Batch {
     /// A batch with what it has been given. `is_watched`: whether anybody wants to know what happens; `last_id`: the last id
     /// that was given out before it.
-    pub(crate) fn new(is_watched: bool, last_id: u64, wants: &Wants, loaded: &mut Loaded) -> Batch {
-        let mut batch = Batch { last_id, is_watched, ..Batch::default() };
+    pub(crate) fn new(
+        id: BatchId,
+        is_watched: bool,
+        last_id: u64,
+        wants: &Wants,
+        loaded: &mut Loaded,
+    ) -> Batch {
+        let mut batch = Batch { id, last_id, is_watched, ..Batch::default() };
         batch.runs.reserve(loaded.runs.len());
         batch.order.reserve(loaded.runs.len());
         for (id, locked) in std::mem::take(&mut loaded.runs) {
@@ -73,6 +79,8 @@ impl Batch {
         }
         batch.waiting = std::mem::take(&mut loaded.waiting);
         batch.noticed.extend(&loaded.noticed);
+        batch.backlog.extend(std::mem::take(&mut loaded.backlog));
+        batch.due_things = std::mem::take(&mut loaded.things);
         batch
     }
 
@@ -154,6 +162,7 @@ impl Batch {
         payloads.sort_unstable();
         payloads.dedup();
         let more = store.more(id, &runs, &payloads)?;
+        self.backlog.extend(more.backlog);
         for (id, locked) in runs.into_iter().zip(more.runs) {
             self.take_locked(id, locked);
         }

@@ -3,6 +3,7 @@
 use unstuck_core::command::{Command, Notice, NoticeBody};
 use unstuck_core::decide::notice_of_refused_child;
 use unstuck_core::id::RunId;
+use unstuck_core::thing::ThingRef;
 use unstuck_store::contract::{NoticeId, StoreError};
 
 use super::{Batch, BatchContext, Deferred, Undecided};
@@ -17,7 +18,7 @@ enum Delivery {
     Done,
     /// Its run, or something that it needs, was not loaded.
     Lacking,
-    /// Its run is busy or set aside, or its flow cannot be used.
+    /// Its receiver is busy or set aside, or its flow cannot be used.
     Waits,
 }
 
@@ -29,18 +30,28 @@ impl Batch {
         id: NoticeId,
         notice: Notice,
     ) -> Result<(), StoreError> {
+        let to = notice.to;
+        if let ThingRef::Bulk(bulk) = to {
+            self.queue_result(bulk, Some(id), notice.body);
+            return Ok(());
+        }
+        if self.postponed.iter().any(|(_, earlier)| *earlier == to) {
+            return Ok(());
+        }
         match self.deliver(tools, notice.clone())? {
             Delivery::Done => self.delivered.push(id),
             Delivery::Lacking => drop(self.defer(Deferred::Notice(id, notice))),
-            Delivery::Waits => {}
+            // One that is set aside is not tried by time.
+            Delivery::Waits if to.run().is_some_and(|run| tools.aside.contains_key(&run)) => {}
+            Delivery::Waits => self.postponed.push((id, to)),
         }
         Ok(())
     }
 
     /// A stored notice that begins a child cannot be delivered: the parent is told why.
     pub(crate) fn refuse_stored(&mut self, id: NoticeId, notice: &Notice, why: &str) {
-        if let NoticeBody::StartChild(child) = &notice.body {
-            self.deliveries.extend(notice_of_refused_child(notice.to, child, why));
+        if let (NoticeBody::StartChild(child), Some(to)) = (&notice.body, notice.to.run()) {
+            self.deliveries.extend(notice_of_refused_child(to, child, why));
         }
         self.delivered.push(id);
     }
@@ -52,7 +63,14 @@ impl Batch {
         }
         for _ in 0..MAX_DELIVERIES {
             let Some(notice) = self.deliveries.pop_front() else { break };
-            if self.undelivered_to.contains(&notice.to) || !self.deliver_new(tools, &notice)? {
+            if let ThingRef::Bulk(bulk) = notice.to {
+                self.queue_result(bulk, None, notice.body);
+                continue;
+            }
+            if notice.to.run().is_some_and(|run| self.backlog.contains(&run))
+                || self.undelivered_to.contains(&notice.to)
+                || !self.deliver_new(tools, &notice)?
+            {
                 self.undelivered_to.insert(notice.to);
                 self.undelivered.push_back(notice);
             }
@@ -71,17 +89,18 @@ impl Batch {
     /// Delivers a notice of this batch. A child whose id is of this batch too is new: nobody can have locked it.
     fn deliver_new(&mut self, tools: &mut BatchContext<'_>, notice: &Notice) -> Result<bool, StoreError> {
         if matches!(notice.body, NoticeBody::StartChild(_))
-            && tools.ids.is_given_out_after(self.last_id, notice.to.0)
-            && !self.runs.contains_key(&notice.to)
+            && let Some(to) = notice.to.run()
+            && tools.ids.is_given_out_after(self.last_id, to.0)
+            && !self.runs.contains_key(&to)
         {
-            self.expect_new(notice.to);
+            self.expect_new(to);
         }
         Ok(matches!(self.deliver(tools, notice.clone())?, Delivery::Done))
     }
 
     /// Delivers one notice. What cannot be done any more is nobody's loss: every notice is recognised when it is stale.
     fn deliver(&mut self, tools: &mut BatchContext<'_>, notice: Notice) -> Result<Delivery, StoreError> {
-        let Notice { to, body } = notice;
+        let Notice { to: ThingRef::Run(to), body } = notice else { return Ok(Delivery::Done) };
         if !tools.aside.is_empty() && tools.aside.contains_key(&to) {
             return Ok(Delivery::Waits);
         }
@@ -99,7 +118,8 @@ impl Batch {
             | NoticeBody::PauseChild
             | NoticeBody::UnpauseChild
             | NoticeBody::ChildChanged { .. }
-            | NoticeBody::ChildEnded { .. } => (None, None),
+            | NoticeBody::ChildEnded { .. }
+            | NoticeBody::TargetEnded { .. } => (None, None),
         };
         match self.decide(tools, to, Command::Notice(Box::new(body)), flow) {
             Ok(_) => Ok(Delivery::Done),
@@ -119,6 +139,6 @@ impl Batch {
     /// Runs that are told to end by a notice that is to be stored.
     pub(crate) fn runs_told_to_end(&self) -> impl Iterator<Item = RunId> {
         let ends = |notice: &&Notice| matches!(notice.body, NoticeBody::CancelChild { .. });
-        self.undelivered.iter().chain(&self.deliveries).filter(ends).map(|notice| notice.to)
+        self.undelivered.iter().chain(&self.deliveries).filter(ends).filter_map(|notice| notice.to.run())
     }
 }

@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetFilter, TargetResult};
+use unstuck_core::bulk::{
+    Bulk, BulkAction, BulkContext, BulkRefusal, Pace, Target, TargetFilter, TargetResult, change_bulk,
+};
 use unstuck_core::decide::{Answer, check_texts};
 use unstuck_core::event::Actor;
 use unstuck_core::id::{BulkId, FlowId, RunId};
@@ -38,6 +40,16 @@ pub struct BulkRequest {
     /// Who orders it.
     pub by: Actor,
     pub reason: Option<Arc<str>>,
+}
+
+/// An order whose targets are found.
+pub(crate) struct FrozenOrder {
+    pub(crate) action: BulkAction,
+    pub(crate) words: Arc<str>,
+    pub(crate) pace: Pace,
+    pub(crate) by: Actor,
+    pub(crate) reason: Option<Arc<str>>,
+    pub(crate) left_out: u64,
 }
 
 /// What is selected.
@@ -101,8 +113,19 @@ impl Handle {
     pub fn start_bulk(&self, order: BulkRequest) -> Result<(Option<Bulk>, u64), EngineError> {
         check_texts(&order.by, order.reason.as_deref())?;
         let SelectedTargets { targets: found, left_out } = self.select(&order)?;
+        let BulkRequest { action, words, pace, by, reason, .. } = order;
+        let order = FrozenOrder { action, words, pace, by, reason, left_out };
+        Ok((self.begin_with(order, found)?, left_out))
+    }
+
+    /// Begins a bulk action with these targets, durable on return; none where there are none.
+    pub(crate) fn begin_with(
+        &self,
+        order: FrozenOrder,
+        found: Vec<(RunId, Option<UnitRef>)>,
+    ) -> Result<Option<Bulk>, EngineError> {
         if found.is_empty() {
-            return Ok((None, left_out));
+            return Ok(None);
         }
         let (sender, receiver) = sync_channel(1);
         self.put_bulk(BulkPart::Id(sender));
@@ -119,10 +142,10 @@ impl Handle {
             }
             self.put(|reply| BulkPart::Targets(id, part, reply))?;
         }
-        let BulkRequest { action, words, pace, by, reason, .. } = order;
+        let FrozenOrder { action, words, pace, by, reason, left_out } = order;
         let bulk = Bulk { left_out, ..Bulk::new(id, action, (by, reason), words, pace, total, now) };
         self.put(|reply| BulkPart::Begin(Box::new(bulk.clone()), reply))?;
-        Ok((Some(bulk), left_out))
+        Ok(Some(bulk))
     }
 
     /// Pauses a bulk action, lets it go on, or cancels what is left of it.
@@ -132,8 +155,9 @@ impl Handle {
             return Err(EngineError::BadBulk(format!("there is no bulk action {bulk}")));
         };
         if known.is_settled() {
-            let at = known.credited_at;
-            return command.apply(&mut known, at);
+            let context = BulkContext { now: known.credited_at, clock: known.clock };
+            return change_bulk(&mut known, command, &context)
+                .map_err(|BulkRefusal(sentence)| EngineError::BadBulk(sentence));
         }
         self.ask_bulk(bulk, command)
     }

@@ -172,7 +172,7 @@ fn units_in(
         BulkAction::Cancel | BulkAction::Rerun { .. } | BulkAction::Signal { .. } | BulkAction::Forget => {
             Ok(Vec::new())
         }
-        BulkAction::Resume { .. } | BulkAction::Acknowledge => {
+        BulkAction::Resume { .. } | BulkAction::Acknowledge | BulkAction::ApplyPolicies { .. } => {
             let filter = OpenErrorFilter { run: Some(run), ..OpenErrorFilter::default() };
             let errors = store.open_errors(&filter, None, usize::MAX)?;
             Ok(errors.iter().map(|error| error.record.unit).collect())

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstuck_core::id::RunId;
+use unstuck_core::thing::ThingRef;
 use unstuck_core::time::{Millis, Time};
 
 use crate::request::Request;
@@ -22,18 +23,19 @@ pub(super) struct BusyRequests {
     runs: FxHashSet<RunId>,
     /// When they are tried again, and whatever else was busy.
     retry_at: Option<Time>,
-    /// How often each run was found busy in a row, and how often it had been before it was tried last.
-    tries: FxHashMap<RunId, u32>,
-    earlier: FxHashMap<RunId, u32>,
+    /// How often each was found busy in a row, and how often it had been before it was tried last.
+    tries: FxHashMap<ThingRef, u32>,
+    earlier: FxHashMap<ThingRef, u32>,
 }
 
 impl BusyRequests {
-    /// These could not be decided at `now`, in this order, because somebody else had these runs.
-    pub(super) fn wait(&mut self, requests: Vec<Request>, busy: &FxHashSet<RunId>, now: Time) {
+    /// These could not be decided at `now`, in this order, because somebody else had these things.
+    pub(super) fn wait(&mut self, requests: Vec<Request>, busy: &FxHashSet<ThingRef>, now: Time) {
         let mut fewest = u32::MAX;
-        for run in busy.iter().copied().chain(requests.iter().filter_map(Request::run)) {
-            let tries = self.earlier.get(&run).map_or(1, |earlier| earlier.saturating_add(1));
-            self.tries.insert(run, tries);
+        let asked = requests.iter().filter_map(Request::run).map(ThingRef::Run);
+        for thing in busy.iter().copied().chain(asked) {
+            let tries = self.earlier.get(&thing).map_or(1, |earlier| earlier.saturating_add(1));
+            self.tries.insert(thing, tries);
             fewest = fewest.min(tries);
         }
         self.forget_earlier_tries();
@@ -114,7 +116,7 @@ mod tests {
         let mut inbox = VecDeque::from([lost(3)]);
         for now in 101..103 {
             busy.take_due(Time(now), &mut inbox);
-            busy.wait(Vec::new(), &FxHashSet::from_iter([RunId(7)]), Time(now));
+            busy.wait(Vec::new(), &FxHashSet::from_iter([ThingRef::Run(RunId(7))]), Time(now));
         }
         assert_eq!(inbox.len(), 1, "it is not time yet");
         busy.take_due(Time(103), &mut inbox);
@@ -125,7 +127,7 @@ mod tests {
     #[test]
     fn a_run_that_stays_busy_is_tried_less_and_less_often_and_a_fresh_one_soon() {
         let (mut busy, mut inbox) = (BusyRequests::default(), VecDeque::new());
-        let (old, fresh) = (FxHashSet::from_iter([RunId(1)]), FxHashSet::from_iter([RunId(2)]));
+        let (old, fresh) = (FxHashSet::from_iter([ThingRef::Run(RunId(1))]), FxHashSet::from_iter([ThingRef::Run(RunId(2))]));
         let mut now = Time(100);
         let mut waits = Vec::new();
         for _ in 0..12 {

@@ -5,6 +5,7 @@ use unstuck_core::clock::{ClockCorrection, ClockRecord};
 use unstuck_core::command::Command;
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{Store, StoreError};
 
@@ -61,6 +62,8 @@ pub(super) struct ClockWork {
 #[derive(Debug, Default)]
 pub(super) struct SweepPage {
     runs: Vec<RunId>,
+    /// Whether what is no run is looked at too.
+    corrects_things: bool,
     work: ClockWork,
 }
 
@@ -76,11 +79,6 @@ impl EngineClock {
         let sweep = if record.needs_sweep { Sweep::After(None) } else { Sweep::Over };
         let last = last_alive(store, &record)?;
         Ok(EngineClock { record, last, is_unrecorded: false, sweep, returned: Vec::new() })
-    }
-
-    /// When the clock was last set, by the clock as it is since.
-    pub(super) fn last_set(&self) -> Option<Time> {
-        self.record.corrections.last().map(|set| set.to)
     }
 
     /// What the store is to be told, if anything.
@@ -171,21 +169,36 @@ impl<S: Store> Engine<S> {
         self.turns.restart(self.turns.is_elsewhere());
     }
 
+    /// What is no run takes in what the clock was set by, due or not: there is not much of it.
+    fn correct_things(&mut self, batch: &mut Batch) -> Result<(), StoreError> {
+        let things: Vec<ThingRef> = self.store.things()?.iter().map(Thing::address).collect();
+        batch.lock_things(&mut self.batch_context(), &things)?;
+        for thing in things {
+            match thing {
+                ThingRef::Run(_) => {}
+                ThingRef::Bulk(bulk) => drop(batch.next_targets_of(&self.batch_context(), bulk, 0)),
+            }
+        }
+        Ok(())
+    }
+
     /// Finds a page of timers, due or not, and runs that have returned, for the next batch to look at.
     pub(super) fn find_old_timers(&mut self, limit: usize) -> Result<SweepPage, StoreError> {
         let mut runs: Vec<RunId> = self.clock.returned.iter().take(limit).copied().collect();
         let mut work = ClockWork { returned: runs.len(), ..ClockWork::default() };
+        let mut corrects_things = false;
         if let Sweep::After(cursor) = self.clock.sweep {
             let page = self.store.timers(cursor, limit)?;
             work.swept = page
                 .last()
                 .map_or(SweepResult::All, |timer| SweepResult::UpTo((timer.due, timer.run, timer.unit)));
             runs.extend(page.iter().map(|timer| timer.run));
+            corrects_things = cursor.is_none();
         }
         runs.retain(|run| !self.is_set_aside(*run));
         runs.sort_unstable();
         runs.dedup();
-        Ok(SweepPage { runs, work })
+        Ok(SweepPage { runs, corrects_things, work })
     }
 
     /// Looks at these: they take in what the clock was set by, and their timers move to their places.
@@ -195,6 +208,9 @@ impl<S: Store> Engine<S> {
         done: &mut OutstandingBatch,
         page: &SweepPage,
     ) -> Result<(), StoreError> {
+        if page.corrects_things {
+            self.correct_things(batch)?;
+        }
         done.clock = page.work.clone();
         if batch.has_busy_runs() {
             // Whoever somebody else has now is looked at again.

@@ -102,11 +102,12 @@ impl<S: Store> Engine<S> {
         }
         let taken = loaded.last_seen.filter(|_| self.session.lease.is_some());
         done.downtime = self.session.end_downtime(self.store_time(), taken);
-        let mut batch = Batch::new(self.is_watched, self.ids.last(), &plan.wants, &mut loaded);
+        let mut batch = Batch::new(id, self.is_watched, self.ids.last(), &plan.wants, &mut loaded);
         self.decide_first_round(plan, loaded, &mut batch, done)?;
         if batch.lacks_something() {
             self.decide_last_round(id, &mut batch, done)?;
         }
+        batch.fold_results(&mut self.batch_context())?;
         for (run, flow, error) in std::mem::take(&mut batch.unusable) {
             match error {
                 _ if batch.has_ended(run) => {}
@@ -183,7 +184,11 @@ impl<S: Store> Engine<S> {
             }
         }
         batch.deliver_again(&mut self.batch_context())?;
-        let limit = if has_bulks { self.batch_limit } else { 0 };
+        let limit = match (has_bulks, self.isolation.is_some()) {
+            (false, _) => 0,
+            (true, true) => 1,
+            (true, false) => self.batch_limit,
+        };
         self.advance_bulks(batch, done, limit)
     }
 

@@ -35,9 +35,7 @@ impl<S: Store> Engine<S> {
         mut batch: Batch,
         done: &mut OutstandingBatch,
     ) -> Result<Option<Stage>, StoreError> {
-        for (run, event) in std::mem::take(&mut batch.happened) {
-            done.outputs.push(Output::Happened { run, event });
-        }
+        done.take_happened(&mut batch);
         for (target, runs) in std::mem::take(&mut batch.gone) {
             done.outputs.push(Output::Forgotten { runs, target });
         }
@@ -51,11 +49,10 @@ impl<S: Store> Engine<S> {
             self.offers.reset_room(self.handed_out.values().map(|(worker, load)| (worker, *load)));
         }
         let interrupts = self.take_effects(id, &mut batch, done, effects)?;
-        done.met_busy = batch.take_busy_runs();
+        done.met_busy = batch.take_busy();
         done.released.append(&mut batch.released);
         // A run that is set aside can end: the store offers its notices again.
         done.released.extend(batch.runs_told_to_end().filter(|run| self.is_set_aside(*run)));
-        done.bulks = batch.bulks.values().map(|change| change.bulk.clone()).collect();
         let downtime = done.downtime.filter(session::is_worth_recording);
         // A store that was in trouble is over it when it has taken something, if only nothing at all.
         let is_probe = self.trouble.is_some() && self.outstanding.is_empty();

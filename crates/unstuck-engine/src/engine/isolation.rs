@@ -9,6 +9,7 @@ use std::any::Any;
 use rustc_hash::FxHashMap;
 use unstuck_core::command::{Notice, NoticeBody};
 use unstuck_core::id::RunId;
+use unstuck_core::thing::ThingRef;
 use unstuck_store::contract::{NoticeId, Store, StoreError};
 
 use super::Engine;
@@ -62,7 +63,7 @@ pub(crate) enum Suspect {
     /// Something that the engine does about this run.
     Run(RunId),
     /// A stored notice.
-    Notice { id: NoticeId, to: RunId, starts: bool },
+    Notice { id: NoticeId, to: ThingRef, starts: bool },
     /// The first request in line.
     Request,
 }
@@ -87,8 +88,8 @@ pub(super) struct Isolation {
     turn: WorkKind,
     /// How much of each kind is left of the batch that went wrong.
     left: WorkCounts,
-    /// How often something about these runs has gone wrong alone.
-    failures: FxHashMap<RunId, u32>,
+    /// How often something about these has gone wrong alone.
+    failures: FxHashMap<ThingRef, u32>,
     /// How often the first request in line has.
     request_failures: u32,
 }
@@ -122,7 +123,8 @@ impl Isolation {
     /// This has gone wrong, alone; gives how often it has by now.
     fn failed(&mut self, suspect: &Suspect) -> u32 {
         let failures = match suspect {
-            Suspect::Run(run) | Suspect::Notice { to: run, .. } => self.failures.entry(*run).or_default(),
+            Suspect::Run(run) => self.failures.entry(ThingRef::Run(*run)).or_default(),
+            Suspect::Notice { to, .. } => self.failures.entry(*to).or_default(),
             Suspect::Request => &mut self.request_failures,
         };
         *failures += 1;
@@ -136,7 +138,8 @@ impl<S: Store> Engine<S> {
         let Some(isolation) = &mut self.isolation else { return };
         isolation.finish_one(done.counts.0[isolation.turn as usize] > 0);
         match &done.suspect {
-            Some(Suspect::Run(run) | Suspect::Notice { to: run, .. }) => drop(isolation.failures.remove(run)),
+            Some(Suspect::Run(run)) => drop(isolation.failures.remove(&ThingRef::Run(*run))),
+            Some(Suspect::Notice { to, .. }) => drop(isolation.failures.remove(to)),
             Some(Suspect::Request) => isolation.request_failures = 0,
             None => {}
         }
@@ -213,10 +216,11 @@ impl<S: Store> Engine<S> {
     /// This goes wrong whenever it is decided.
     fn exclude_suspect(&mut self, suspect: Suspect, failure: &BatchFailure, outputs: &mut Vec<Output>) {
         match suspect {
-            Suspect::Run(run) | Suspect::Notice { to: run, starts: false, .. } => {
+            Suspect::Run(run) | Suspect::Notice { to: ThingRef::Run(run), starts: false, .. } => {
                 self.set_aside(run, None, &failure.set_aside_reason());
             }
-            Suspect::Notice { id, starts: true, .. } => {
+            // A bulk action cannot be set aside: it goes on without what cannot be told.
+            Suspect::Notice { id, .. } => {
                 self.condemned.insert(id, failure.error().to_string());
             }
             Suspect::Request => {

@@ -40,6 +40,8 @@ impl<S: Store> Engine<S> {
         request: Request,
         place: usize,
     ) -> Result<(), StoreError> {
+        // Whoever is answered was decided about after this.
+        done.take_happened(batch);
         let (ticket, result) = match request {
             Request::Start { ticket, start } => (Some(ticket), self.decide_start(batch, start)),
             Request::Command { ticket, run, command } => {
@@ -52,7 +54,9 @@ impl<S: Store> Engine<S> {
                 }
                 (Some(ticket), result)
             }
-            Request::Bulk { ticket, bulk, command } => (Some(ticket), self.change_bulk(batch, bulk, command)),
+            Request::Bulk { ticket, bulk, command } => {
+                (Some(ticket), batch.change_bulk(&mut self.batch_context(), bulk, command))
+            }
             Request::Lost { attempt, with_others } => {
                 let command = Command::Lost { attempt, with_others };
                 let result = self.decide_unless_set_aside(batch, attempt.run, command);

@@ -1,11 +1,11 @@
 //! Batches that are decided and not known to be durable: what comes of them when they are, and when they are lost.
 
 use rustc_hash::FxHashSet;
-use unstuck_core::bulk::Bulk;
 use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::thing::ThingRef;
 use unstuck_core::time::Millis;
 use unstuck_store::contract::{Due, StageId, Store, StoreError};
 
@@ -14,6 +14,7 @@ use super::busy::BusyRequests;
 use super::clock::ClockWork;
 use super::isolation::{Suspect, WorkCounts};
 use super::telemetry;
+use crate::batch::Batch;
 use crate::request::{EngineError, Output, Request, Ticket};
 
 /// How long to wait before asking a store again that is full or away.
@@ -41,10 +42,8 @@ pub(crate) struct OutstandingBatch {
     pub(super) downtime: Option<Downtime>,
     /// What it does about the clock.
     pub(super) clock: ClockWork,
-    /// Bulk actions as it leaves them.
-    pub(super) bulks: Vec<Bulk>,
-    /// Runs that somebody else had: what could not be done with them is tried again, also when nothing else is to be done.
-    pub(super) met_busy: FxHashSet<RunId>,
+    /// What somebody else had: what could not be done with it is tried again, also when nothing else is to be done.
+    pub(super) met_busy: FxHashSet<ThingRef>,
     /// How much of each kind it has taken, and what it has decided if that is one thing.
     pub(crate) counts: WorkCounts,
     pub(crate) suspect: Option<Suspect>,
@@ -56,10 +55,16 @@ pub(crate) struct OutstandingBatch {
     pub(super) released: Vec<RunId>,
 }
 
+impl OutstandingBatch {
+    /// Takes over what has happened in the batch so far, so that events and answers are told in the order of their decisions.
+    pub(super) fn take_happened(&mut self, batch: &mut Batch) {
+        self.outputs.extend(batch.happened.drain(..).map(|(run, event)| Output::Happened { run, event }));
+    }
+}
+
 impl<S: Store> Engine<S> {
     /// A batch is staged: its requests have left the line, but for those that wait for another batch.
     pub(super) fn staged(&mut self, mut done: OutstandingBatch) {
-        self.bulks.apply_staged(std::mem::take(&mut done.bulks));
         self.clock.staged(&done.clock, self.set_aside_count() > 0);
         let (mut busy, mut later) = (Vec::new(), Vec::new());
         for (place, request) in std::mem::take(&mut done.requests).into_iter().enumerate() {
@@ -169,7 +174,6 @@ impl<S: Store> Engine<S> {
         }
         self.session.restore_downtime(done.downtime);
         self.clock.undo_work(&done.clock);
-        self.bulks.mark_lost();
         for output in done.outputs {
             if let Output::Reply { ticket, .. } = output {
                 outputs.push(refusal(ticket, error));

@@ -90,7 +90,8 @@ pub(super) fn batch_failed(failure: &BatchFailure, suspect: Option<&Suspect>, is
     };
     if is_alone {
         let run = match suspect {
-            Some(Suspect::Run(run) | Suspect::Notice { to: run, .. }) => Some(run.to_string()),
+            Some(Suspect::Run(run)) => Some(run.to_string()),
+            Some(Suspect::Notice { to, .. }) => Some(to.to_string()),
             Some(Suspect::Request) | None => None,
         };
         warn!(run, cause, "deciding failed");

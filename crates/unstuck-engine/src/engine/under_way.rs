@@ -96,8 +96,6 @@ impl<S: Store> Engine<S> {
         let alone = plan.alone;
         let limit = |work| if alone.is_none_or(|alone| alone == work) { max_batch } else { 0 };
         if plan.looks_around {
-            let now = self.store_time();
-            self.bulks.reload_if_lost(&mut self.store, self.clock.last_set(), now)?;
             self.release_paced_resumes();
             plan.wants.runs = self.find_targets(limit(WorkKind::Bulk), &mut plan.wants.about)?;
             if alone.is_none() {
@@ -119,6 +117,7 @@ impl<S: Store> Engine<S> {
             wants.admissions = limit(WorkKind::Admission);
             wants.notices = limit(WorkKind::Notice);
             wants.due = limit(WorkKind::Due);
+            wants.things = limit(WorkKind::Bulk);
         }
         Ok(true)
     }

@@ -10,10 +10,11 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::policy::{DraftBackOff, PolicyDraft};
 use unstuck_core::time::Time;
+use unstuck_engine::apply::ApplyResult;
 use unstuck_engine::executor::function::{FunctionError, FunctionExecutor};
 use unstuck_engine::request::{EngineError, StartRun};
 use unstuck_engine::runtime::{Handle, Runtime};
-use unstuck_engine::trials::{ApplyResult, PolicyToTry, PolicyTrial};
+use unstuck_engine::trials::{PolicyToTry, PolicyTrial};
 use unstuck_store::contract::{ErrorFilter, OpenErrorFilter};
 use unstuck_store::memory::MemoryStore;
 
@@ -98,11 +99,7 @@ fn a_preview_says_what_applying_does() {
         handle.change_policies(load([draft], false)).expect("loads");
         assert_eq!(open(&handle), before, "{what}: nor does loading");
         let applied = handle.apply(None, 50, &user()).expect("applies");
-        assert_eq!(
-            applied,
-            ApplyResult { moved: 3, unscheduled: 0, unchanged: 1, ..ApplyResult::default() },
-            "{what}"
-        );
+        assert_eq!(counts(&applied), [3, 0, 1], "{what}");
         let after = schedule(&handle);
         let taken: Vec<RunId> = trial.errors.iter().map(|taken| taken.record.run).collect();
         assert_eq!(taken, [runs[0], runs[2], runs[4]], "{what}");
@@ -116,11 +113,7 @@ fn a_preview_says_what_applying_does() {
             assert_eq!((by.as_str(), taken.taken_from.is_none()), ("p", true));
         }
         let again = handle.apply(None, 50, &user()).expect("applies");
-        assert_eq!(
-            again,
-            ApplyResult { moved: 0, unscheduled: 0, unchanged: 4, ..ApplyResult::default() },
-            "{what}: all is where it belongs"
-        );
+        assert_eq!((counts(&again), again.bulk), ([0, 0, 4], None), "{what}: all is where it belongs");
     }
 }
 
@@ -194,7 +187,11 @@ fn what_would_be_due_already_is_spread() {
     let begun = Instant::now();
     let applied = handle.apply(Some(vec!["p".into()]), 2, &user()).expect("applies");
     let took = i64::try_from(begun.elapsed().as_millis()).expect("moments") + 1;
-    assert_eq!(applied, ApplyResult { moved: 40, unscheduled: 0, unchanged: 0, ..ApplyResult::default() });
+    assert_eq!(counts(&applied), [40, 0, 0]);
+    let id = applied.bulk.expect("it is a bulk action");
+    let bulk =
+        handle.read(move |store, _| store.bulk(id)).expect("runs").expect("reads").expect("it is there");
+    assert_eq!((bulk.state.word(), bulk.total, bulk.pace.rate), ("done", 40, 2));
     let dues: Vec<i64> = schedule(&handle).into_values().map(|(due, _)| due.0).collect();
     let spans: Vec<i64> = dues.windows(2).map(|pair| pair[1] - pair[0]).collect();
     // Each is due so long after it was decided, and that takes a moment.
@@ -214,15 +211,16 @@ fn apply_takes_back_what_nobody_takes_any_more() {
     let disable = unstuck_engine::policies::PolicyCommand::Disable { names: vec!["p".into()], by: user() };
     handle.change_policies(disable).expect("is done");
     let only = handle.apply(Some(vec!["q".into()]), 50, &user()).expect("applies");
-    assert_eq!(
-        only,
-        ApplyResult { moved: 0, unscheduled: 0, unchanged: 3, ..ApplyResult::default() },
-        "others are none of its business"
-    );
+    assert_eq!(counts(&only), [0, 0, 3], "others are none of its business");
     assert_eq!(schedule(&handle).len(), 2);
     let all = handle.apply(None, 50, &user()).expect("applies");
-    assert_eq!(all, ApplyResult { moved: 0, unscheduled: 1, unchanged: 2, ..ApplyResult::default() });
+    assert_eq!(counts(&all), [0, 1, 2]);
     assert!(schedule(&handle).keys().eq([&runs[1]]));
     let refused = handle.apply(Some(vec!["nobody".into()]), 50, &user());
     assert!(matches!(refused, Err(EngineError::BadPolicies(_))), "{refused:?}");
+}
+
+/// How many steps were moved, unscheduled and left as they were.
+fn counts(applied: &ApplyResult) -> [u64; 3] {
+    [applied.moved, applied.unscheduled, applied.unchanged]
 }

@@ -168,7 +168,8 @@ fn selection_of(
         BulkAction::Rerun { .. }
         | BulkAction::Choose { .. }
         | BulkAction::Signal { .. }
-        | BulkAction::Forget => false,
+        | BulkAction::Forget
+        | BulkAction::ApplyPolicies { .. } => false,
     };
     if !by_error {
         if begin.policy.is_some() {

@@ -217,7 +217,10 @@ impl<'a> Execution<'a> {
             Output::Reply { ticket, result: Ok(Answer::Started(run) | Answer::Exists(run)) } => {
                 self.roots.insert(ticket, run);
             }
-            Output::Reply { result: Ok(Answer::Done | Answer::Already), .. } => {}
+            Output::Reply {
+                result: Ok(Answer::Done | Answer::Already | Answer::Scheduled(_) | Answer::Unscheduled),
+                ..
+            } => {}
             Output::Reply { result: Err(error), .. } => return Err(RehearsalError(error.to_string())),
             Output::Dispatch { worker, job } => {
                 let (due, word) = self.crew.begin(&worker, &job, now);

@@ -200,10 +200,10 @@ mod tests {
         work(machine)
     }
 
-    /// Works until there is nothing more to do for a while: what is busy is tried again after a moment.
+    /// Works until there is nothing more to do for a while: what is busy is tried again after a wait that grows.
     fn work(machine: &mut Machine<Contended<MemoryStore>>) -> Vec<Output> {
         let mut outputs = machine.work();
-        while let Some(at) = machine.next_at().filter(|at| at.since(machine.now()) < Millis(10)) {
+        while let Some(at) = machine.next_at().filter(|at| at.since(machine.now()) < Millis::seconds(1)) {
             machine.set_clock(at);
             outputs.extend(machine.work());
         }

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
-use unstuck_core::bulk::{Bulk, ResultKind, Target, TargetResult};
+use unstuck_core::bulk::{Bulk, BulkRef, ResultKind, Target, TargetResult};
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::unit::UnitRef;
-use unstuck_store::contract::{BulkChange, StoreError};
+use unstuck_core::thing::{Thing, ThingBody};
+use unstuck_store::contract::StoreError;
 use unstuck_store::invariants::{check_bulk, check_targets, duplicate_bulk};
 
 use crate::error::{broken, store_error};
@@ -78,22 +79,53 @@ pub(crate) fn drop_drafts(transaction: &Transaction<'_>) -> Result<(), StoreErro
     Ok(())
 }
 
-/// Writes how bulk actions have gone on.
-pub(crate) fn write(transaction: &Transaction<'_>, changes: &[BulkChange]) -> Result<(), StoreError> {
-    for BulkChange { bulk, results } in changes {
-        let id = number(bulk.id.0)?;
-        let sql = "UPDATE bulk SET open = ?2, body = ?3 WHERE id = ?1";
+/// Writes how bulk actions have gone on, and what became of targets.
+pub(crate) fn write(
+    transaction: &Transaction<'_>,
+    things: &[Thing],
+    results: &[(BulkRef, TargetResult)],
+) -> Result<(), StoreError> {
+    for Thing { version, body: ThingBody::Bulk(bulk) } in things {
+        let sql = "UPDATE bulk SET open = ?2, version = ?3, body = ?4 WHERE id = ?1";
         prepare(transaction, sql)?
-            .execute(params![id, !bulk.is_settled(), to_text(bulk)?])
+            .execute(params![number(bulk.id.0)?, !bulk.is_settled(), number(*version)?, to_text(bulk)?])
             .map_err(store_error)?;
-        let sql = "UPDATE bulk_target SET result = ?3, why = ?4 WHERE bulk = ?1 AND place = ?2";
-        let mut update = prepare(transaction, sql)?;
-        for (place, result) in results {
-            let (kind, why) = (column(result.kind()), result.why().map(|why| &**why));
-            update.execute(params![id, number(*place)?, kind, why]).map_err(store_error)?;
-        }
+    }
+    if results.is_empty() {
+        return Ok(());
+    }
+    let sql = "UPDATE bulk_target SET result = ?3, why = ?4 WHERE bulk = ?1 AND place = ?2";
+    let mut update = prepare(transaction, sql)?;
+    for (BulkRef { bulk, place }, result) in results {
+        let (kind, why) = (column(result.kind()), result.why().map(|why| &**why));
+        update.execute(params![number(bulk.0)?, number(*place)?, kind, why]).map_err(store_error)?;
     }
     Ok(())
+}
+
+/// Those that something can still happen to.
+pub(crate) fn open(connection: &Connection) -> Result<Vec<Thing>, StoreError> {
+    let sql = "SELECT version, body FROM bulk WHERE open = 1 AND body IS NOT NULL ORDER BY id";
+    let mut statement = connection.prepare(sql).map_err(store_error)?;
+    let rows = statement.query_map([], |row| Ok((unsigned(row.get(0)?), row.get::<_, String>(1)?)));
+    let thing = |row: rusqlite::Result<(u64, String)>| {
+        let (version, body) = row.map_err(store_error)?;
+        let bulk: Bulk = from_text(&body, "a bulk action")?;
+        Ok(Thing { version, body: ThingBody::Bulk(Box::new(bulk)) })
+    };
+    rows.map_err(store_error)?.map(thing).collect()
+}
+
+/// What became of a target; nothing, where there is no such one.
+pub(crate) fn result(connection: &Connection, target: BulkRef) -> Result<TargetResult, StoreError> {
+    let sql = "SELECT place, run, step, item, result, why FROM bulk_target WHERE bulk = ?1 AND place = ?2";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let wanted = params![number(target.bulk.0)?, i64::try_from(target.place).unwrap_or(i64::MAX)];
+    let mut rows = statement.query(wanted).map_err(store_error)?;
+    match rows.next().map_err(store_error)? {
+        Some(row) => Ok(self::target(row)?.result),
+        None => Ok(TargetResult::Pending),
+    }
 }
 
 /// How many targets a bulk action has, if there is such a one.
@@ -192,6 +224,9 @@ fn column(kind: ResultKind) -> &'static str {
         ResultKind::Skipped => "skipped",
         ResultKind::Completed => "completed",
         ResultKind::Forgotten => "forgotten",
+        ResultKind::Scheduled => "scheduled",
+        ResultKind::Unscheduled => "unscheduled",
+        ResultKind::Unchanged => "unchanged",
         ResultKind::Refused => "refused",
     }
 }

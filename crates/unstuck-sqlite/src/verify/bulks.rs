@@ -21,7 +21,8 @@ pub(crate) fn check(
     report: &mut CheckReport,
 ) -> Result<(), StoreError> {
     let connection = snapshot.connection;
-    let mut statement = connection.prepare("SELECT id, total, open, body FROM bulk").map_err(store_error)?;
+    let mut statement =
+        connection.prepare("SELECT id, total, open, body, version FROM bulk").map_err(store_error)?;
     let mut rows = statement.query([]).map_err(store_error)?;
     while let Some(row) = rows.next().map_err(store_error)? {
         let id = BulkId(unsigned(row.get(0).map_err(store_error)?));
@@ -39,6 +40,9 @@ pub(crate) fn check(
         let is_open: bool = row.get(2).map_err(store_error)?;
         if bulk.id != id || total.map(unsigned) != Some(bulk.total) || is_open == bulk.is_settled() {
             add("its row does not match its content, so it would be listed wrongly".to_owned());
+        }
+        if row.get::<_, i64>(4).map_err(store_error)? < 1 {
+            add("it has no version, so two servers could change it at once".to_owned());
         }
         targets(snapshot, totals, &bulk, &mut add)?;
     }
@@ -85,7 +89,8 @@ fn targets(
             Some(CountedAs::UnderWay) => {
                 counts.under_way += 1;
                 let known = totals.resumed.remove(&BulkRef { bulk: bulk.id, place });
-                if known != Some(target.run) && !snapshot.broken.contains(&target.run) {
+                let is_told = snapshot.is_told(BulkRef { bulk: bulk.id, place });
+                if known != Some(target.run) && !is_told && !snapshot.broken.contains(&target.run) {
                     let run = target.run;
                     add(format!("target {place} is under way, but {run} would not report its result"));
                 }
@@ -93,6 +98,8 @@ fn targets(
             Some(CountedAs::Passed) => counts.passed += 1,
             Some(CountedAs::Failed) => counts.failed += 1,
             Some(CountedAs::Refused) => counts.refused += 1,
+            Some(CountedAs::Unscheduled) => counts.unscheduled += 1,
+            Some(CountedAs::Unchanged) => counts.unchanged += 1,
         }
     }
     if expected != bulk.total {

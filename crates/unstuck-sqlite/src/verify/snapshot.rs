@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension};
 use rustc_hash::{FxHashMap, FxHashSet};
+use unstuck_core::bulk::BulkRef;
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::{Notice, NoticeBody};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::{ParentAttempt, Run};
+use unstuck_core::thing::ThingRef;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{FlowRecord, StoreError};
 use unstuck_store::verify::history::HistoryCheck;
@@ -35,7 +37,7 @@ const MAX_AWAITED: usize = 100_000;
 pub(crate) struct Snapshot<'c> {
     pub(crate) connection: &'c Connection,
     pub(crate) flows: &'c Versions,
-    notices: FxHashMap<RunId, Vec<NoticeBody>>,
+    notices: FxHashMap<ThingRef, Vec<NoticeBody>>,
     /// The last events of runs that something has happened to since the rows were last complete.
     pub(crate) tail: FxHashMap<RunId, u64>,
     /// These runs, in order.
@@ -146,8 +148,14 @@ impl<'c> Snapshot<'c> {
         self.awaited.extend(children.into_iter().filter_map(known));
     }
 
-    /// Every run that a notice is on its way to, with the notices.
-    pub(crate) fn notices(&self) -> impl Iterator<Item = (RunId, &NoticeBody)> {
+    /// Whether a notice is on its way that tells how this target came out.
+    pub(crate) fn is_told(&self, target: BulkRef) -> bool {
+        let tells = |body: &NoticeBody| matches!(body, NoticeBody::TargetEnded { place, .. } if *place == target.place);
+        self.notices.get(&ThingRef::Bulk(target.bulk)).is_some_and(|told| told.iter().any(tells))
+    }
+
+    /// Everything that a notice is on its way to, with the notices.
+    pub(crate) fn notices(&self) -> impl Iterator<Item = (ThingRef, &NoticeBody)> {
         self.notices.iter().flat_map(|(to, bodies)| bodies.iter().map(|body| (*to, body)))
     }
 
@@ -239,7 +247,7 @@ impl Neighbours for Snapshot<'_> {
     }
 
     fn notices_to(&self, run: RunId) -> &[NoticeBody] {
-        self.notices.get(&run).map(Vec::as_slice).unwrap_or_default()
+        self.notices.get(&ThingRef::Run(run)).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
@@ -288,15 +296,15 @@ pub(crate) fn flows(
     Ok(flows)
 }
 
-/// Undelivered notices by the run that they are for.
+/// Undelivered notices by what they are for.
 fn notices(
     connection: &Connection,
     report: &mut CheckReport,
-) -> Result<FxHashMap<RunId, Vec<NoticeBody>>, StoreError> {
+) -> Result<FxHashMap<ThingRef, Vec<NoticeBody>>, StoreError> {
     let mut statement =
         connection.prepare("SELECT id, body, sum FROM notice ORDER BY id").map_err(store_error)?;
     let mut rows = statement.query([]).map_err(store_error)?;
-    let mut notices: FxHashMap<RunId, Vec<NoticeBody>> = FxHashMap::default();
+    let mut notices: FxHashMap<ThingRef, Vec<NoticeBody>> = FxHashMap::default();
     while let Some(row) = rows.next().map_err(store_error)? {
         report.notices += 1;
         let id: i64 = row.get(0).map_err(store_error)?;

@@ -5,10 +5,12 @@ use unstuck_core::command::{ChildEnd, NoticeBody};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Payload;
 use unstuck_core::model::run::Origin;
+use unstuck_core::thing::ThingRef;
 use unstuck_store::contract::StoreError;
 use unstuck_store::verify::{Finding, Promise, REPORT, RESTORE};
 
 use crate::error::store_error;
+use crate::table::bulk;
 use crate::table::event;
 use crate::table::payload;
 use crate::table::unsigned;
@@ -211,13 +213,13 @@ fn key_of(snapshot: &Snapshot<'_>, run: RunId) -> Result<Option<KeyOf>, StoreErr
 
 /// Every notice has somebody to go to, and carries what is there.
 fn notices(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
-    let mut found: Vec<(RunId, &NoticeBody)> = snapshot.notices().collect();
+    let mut found: Vec<(ThingRef, &NoticeBody)> = snapshot.notices().collect();
     found.sort_unstable_by_key(|(to, _)| *to);
     for (to, body) in found {
         let mut add = |promise: Promise, what: String| {
             report.add(Finding::new(promise, format!("a notice to {to}"), what, RESTORE));
         };
-        if to.0 > snapshot.last_id {
+        if to.number() > snapshot.last_id {
             let what = "that is above the last id of the store, so ids would be used twice";
             add(Promise::Id, what.to_owned());
         }
@@ -234,6 +236,20 @@ fn notices(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), Stor
             | NoticeBody::CancelChild { .. }
             | NoticeBody::PauseChild
             | NoticeBody::UnpauseChild => continue,
+            NoticeBody::TargetEnded { place, .. } => {
+                let ThingRef::Bulk(id) = to else {
+                    add(Promise::Notice, "it tells how a target came out, but a run has none".to_owned());
+                    continue;
+                };
+                if bulk::total(snapshot.connection, id)?.is_none_or(|total| *place >= total) {
+                    add(Promise::Notice, format!("there is no target {place} of it to tell about"));
+                }
+                continue;
+            }
+        };
+        let Some(to) = to.run() else {
+            add(Promise::Notice, "it is between runs, but that is a bulk action".to_owned());
+            continue;
         };
         if let Some(Payload::Stored(id)) = payload
             && !payload::has_payload(snapshot.connection, *id)?
@@ -264,7 +280,8 @@ fn wrong_address(
         NoticeBody::ContinueChild { .. }
         | NoticeBody::CancelChild { .. }
         | NoticeBody::PauseChild
-        | NoticeBody::UnpauseChild => return Ok(None),
+        | NoticeBody::UnpauseChild
+        | NoticeBody::TargetEnded { .. } => return Ok(None),
     };
     if to != parent {
         return Ok(Some(format!("it is from a child of {parent}, which would wait for it forever")));

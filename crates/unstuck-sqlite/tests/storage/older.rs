@@ -5,20 +5,24 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
+use unstuck_core::bulk::Bulk;
 use unstuck_core::command::{Command, Report};
 use unstuck_core::errors::open_error;
 use unstuck_core::id::{FlowId, RunId};
+use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::error::Error;
-use unstuck_core::model::flow::{Flow, StepIndex};
+use unstuck_core::model::flow::{Flow, Kind, StepIndex};
 use unstuck_core::model::log::{AttemptLog, LogRecord, Tail};
-use unstuck_core::model::run::RunState;
+use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::{UnitRef, UnitState};
 use unstuck_core::slot::slot_claim;
+use unstuck_core::thing::Thing;
+use unstuck_core::time::Millis;
 use unstuck_sqlite::verify::check;
 use unstuck_sqlite::{MemoryLimits, Options, SqliteStore, StoredKind};
 use unstuck_store::conformance::driver::{Driver, user};
-use unstuck_store::conformance::flows::{action, graph, sequence};
+use unstuck_store::conformance::flows::{action, graph, sequence, step};
 use unstuck_store::conformance::steps::BatchSteps;
 use unstuck_store::contract::{
     ErrorFilter, FlowRecord, Locked, NewFlow, OpenErrorFilter, RunChange, RunFilter, RunLogs, Stage, Store,
@@ -28,6 +32,8 @@ const SCHEMA_1: &str = include_str!("older/schema-1.sql");
 const SCHEMA_3: &str = include_str!("older/schema-3.sql");
 /// Runs in every state that the command line reaches, with policies, a bulk action, logs and a second generation.
 const SCHEMA_7: &str = include_str!("older/schema-7.sql");
+/// Bulk actions in the middle, paused and done, and notices that nobody has delivered.
+const SCHEMA_8: &str = include_str!("older/schema-8.sql");
 /// Rows of schema 7, a kind and a text each: every variant and every field of what was ever written is in one of them.
 const ROWS_7: &str = include_str!("older/rows-7.tsv");
 
@@ -255,7 +261,10 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
     let flows = driver.flows.clone();
     drop(driver);
     let connection = rusqlite::Connection::open(folder.path().join("unstuck.db")).expect("opens");
-    let older = "DROP TABLE attempt_log;
+    let older = "ALTER TABLE bulk DROP COLUMN version;
+        ALTER TABLE notice DROP COLUMN tries;
+        ALTER TABLE notice DROP COLUMN due;
+        DROP TABLE attempt_log;
         DROP TABLE run_snapshot;
         DROP TABLE run_count;
         DROP TABLE event_mark;
@@ -319,6 +328,46 @@ fn a_store_of_schema_7_is_whole_and_shows_what_it_showed() {
     drop(store);
     let report = check(folder.path(), &mut compile, &mut |_| {}).expect("the check can be made");
     assert!(report.is_clean(), "{report:#?}");
+}
+
+/// How a target came out was written into the bulk action itself then, and is told by a notice now.
+#[test]
+fn bulk_actions_and_notices_of_schema_8_go_on() {
+    let folder = store_of(SCHEMA_8);
+    let mut driver = Driver::new(SqliteStore::open(folder.path()).expect("opens"));
+    let child = || Kind::Child("plain".into());
+    for flow in [sequence("plain", vec![action("q")]), graph("parent", vec![step("c", child())])] {
+        driver.keep(flow);
+    }
+    driver.resume();
+    let flows = driver.flows.clone();
+    let things = driver.store.things().expect("reads");
+    let bulks: Vec<&Bulk> = things.iter().filter_map(Thing::bulk).collect();
+    let [running, paused] = bulks[..] else { panic!("two are not over: {things:?}") };
+    assert_eq!((running.state.word(), running.next, running.counts.under_way), ("running", 2, 1));
+    assert_eq!((paused.state.word(), paused.next), ("paused", 0));
+    assert!(things.iter().all(|thing| thing.version == 1));
+    let running = running.id;
+    let due = driver.store.due_notices(driver.now, 9).expect("reads");
+    assert_eq!(due.len(), 2, "nobody has tried them in vain");
+
+    let (runs, now) = (driver.store.targets(running, None, 0, 9).expect("reads"), driver.now);
+    driver.now = now + Millis::seconds(1);
+    driver.go_on(running, 9).expect("stages");
+    driver.say(runs[1].run, 0, Report::Complete { output: Json::NULL });
+    for target in &runs[2..] {
+        driver.work(target.run, 0);
+        driver.say(target.run, 0, Report::Complete { output: Json::NULL });
+    }
+    driver.deliver_all(9);
+    let ended = driver.store.bulk(running).expect("reads").expect("it is there");
+    assert_eq!((ended.state.word(), ended.counts.passed), ("done", 4));
+    let parents =
+        driver.store.list(&RunFilter { flow: Some("parent".into()), ..RunFilter::default() }, None, 9);
+    let states: Vec<RunState> = parents.expect("lists").iter().map(Run::state).collect();
+    assert_eq!(states, [RunState::Running, RunState::Completed], "one child is started, one has ended");
+    drop(driver);
+    assert_clean(folder.path(), &flows);
 }
 
 #[test]

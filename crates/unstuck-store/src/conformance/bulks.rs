@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use unstuck_core::bulk::{
-    Bulk, BulkAction, BulkCounts, BulkRerun, BulkState, Pace, ResultKind, Target, TargetResult,
+    Bulk, BulkAction, BulkCounts, BulkRef, BulkRerun, BulkState, Pace, ResultKind, Target, TargetResult,
+    record_acted,
 };
 use unstuck_core::command::Report;
 use unstuck_core::id::{BulkId, RunId};
@@ -11,6 +12,8 @@ use unstuck_core::json::Json;
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::{Flow, StepIndex};
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::thing::{Thing, ThingBody, ThingRef};
+use unstuck_core::time::Millis;
 
 use crate::conformance::contents::contents;
 use crate::conformance::driver::{Driver, user};
@@ -18,7 +21,7 @@ use crate::conformance::flows::{action, sequence};
 use crate::conformance::restarts::settle_all;
 use crate::conformance::sessions::session;
 use crate::conformance::{TestStore, settle};
-use crate::contract::{BulkChange, Stage, Store, StoreError};
+use crate::contract::{LockedThing, Stage, Store, StoreError};
 
 /// It is not there before it is put, and then with all of its targets, which may have come in parts.
 pub fn a_bulk_action_is_there_once_it_is_put<S: TestStore>(make: &mut dyn FnMut() -> S) {
@@ -85,6 +88,10 @@ pub fn a_bulk_action_goes_on_with_the_runs<S: TestStore>(make: &mut dyn FnMut() 
         driver.say(*run, 0, says);
     }
     let found = driver.store.bulk(bulk).expect("reads").expect("it is there");
+    assert_eq!(found.counts.under_way, 3, "it is told by notices");
+    contents(&mut driver.store, driver.flows.values()).check();
+    driver.deliver_all(2);
+    let found = driver.store.bulk(bulk).expect("reads").expect("it is there");
     assert_eq!((found.state, found.counts), (BulkState::Done, counts(2, 1)));
     let targets = driver.store.targets(bulk, None, 0, 9).expect("reads");
     assert_eq!(targets[1].result, TargetResult::FailedAgain { cause: "still broken".into() });
@@ -97,22 +104,79 @@ pub fn a_stage_that_does_not_fit_changes_nothing<S: TestStore>(make: &mut dyn Fn
     settle_all(&mut driver);
     let before = contents(&mut driver.store, driver.flows.values());
     let bulk = driver.store.bulk(id).expect("reads").expect("it is there");
-    let change =
-        |bulk: &Bulk, place| BulkChange { bulk: bulk.clone(), results: vec![(place, TargetResult::Passed)] };
+    let next = |bulk: &Bulk| Thing { version: 2, ..Thing::of_bulk(bulk.clone()) };
+    let passed = |place| vec![(BulkRef { bulk: id, place }, TargetResult::Passed)];
     let unknown = Bulk { id: BulkId(id.0 + 1), ..bulk.clone() };
     let smaller = Bulk { total: 1, ..bulk.clone() };
     let cases = [
-        ("not there", vec![change(&bulk, 0), change(&unknown, 0)]),
-        ("twice", vec![change(&bulk, 0), change(&bulk, 1)]),
-        ("no such target", vec![change(&bulk, 2)]),
-        ("another total", vec![change(&smaller, 0)]),
+        ("not there", vec![next(&bulk), next(&unknown)], passed(0)),
+        ("twice", vec![next(&bulk), next(&bulk)], passed(1)),
+        ("no such target", vec![next(&bulk)], passed(2)),
+        ("another total", vec![next(&smaller)], passed(0)),
+        ("a result of nobody", vec![], passed(0)),
+        ("an older version", vec![Thing::of_bulk(bulk.clone())], passed(0)),
+        ("a later version", vec![Thing { version: 3, ..next(&bulk) }], passed(0)),
     ];
-    for (case, bulks) in cases {
+    for (case, things, results) in cases {
         driver.begin().expect("begins");
-        let result = driver.stage(Stage { at: driver.now, bulks, ..Stage::default() });
+        driver.lock_things(&[ThingRef::Bulk(id)]).expect("locks");
+        let result = driver.stage(Stage { at: driver.now, things, results, ..Stage::default() });
         assert!(matches!(result, Err(StoreError::Conflict(_))), "{case}: {result:?}");
         assert_eq!(contents(&mut driver.store, driver.flows.values()), before, "{case}");
     }
+    driver.begin().expect("begins");
+    let result = driver.stage(Stage { at: driver.now, things: vec![next(&bulk)], ..Stage::default() });
+    assert!(matches!(result, Err(StoreError::Conflict(_))), "nobody has locked it: {result:?}");
+    driver.go_on(id, 1).expect("it is free again");
+}
+
+/// A bulk action is due when its pace says so, in one order of time with all else, until it is over.
+pub fn a_bulk_action_is_due_by_its_pace<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let (bulk, targets) = resume_of(&mut driver, &[RunId(1), RunId(2)]);
+    let id = put(&mut driver, bulk.clone(), targets);
+    let due = |driver: &mut Driver<S>| {
+        let things = driver.store.due_things(driver.now, 9).expect("reads");
+        (driver.store.next_due().expect("reads"), things.iter().map(Thing::address).collect::<Vec<_>>())
+    };
+    assert_eq!(due(&mut driver), (Some(bulk.created_at), vec![ThingRef::Bulk(id)]));
+    assert_eq!(driver.store.due_things(bulk.created_at.back(Millis(1)), 9), Ok(vec![]), "not before");
+    driver.go_on(id, 1).expect("stages");
+    let next = driver.now + Millis(20);
+    assert_eq!(due(&mut driver), (Some(next), vec![]), "50 a second");
+    settle_all(&mut driver);
+    let (store, driver) = driver.split();
+    let mut driver = driver.continue_with(store.reopen());
+    driver.now = next;
+    assert_eq!(due(&mut driver), (Some(next), vec![ThingRef::Bulk(id)]), "it is found again");
+    driver.go_on(id, 1).expect("stages");
+    assert_eq!((due(&mut driver), driver.open_bulks()), ((None, vec![]), vec![]), "it is over");
+    driver.begin().expect("begins");
+    assert_eq!(driver.lock_things(&[ThingRef::Bulk(id)]), Ok(vec![LockedThing::Absent]));
+    driver.rollback();
+}
+
+/// What is told twice is told once, however late: what became of a target is known to whoever asks.
+pub fn what_became_of_a_target_is_known_at_once<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let (mut driver, bulk, runs) = in_error(make(), 2);
+    driver.go_on(bulk, 2).expect("stages");
+    let known = |driver: &mut Driver<S>| driver.store.target_results(bulk, &[1, 0]).expect("reads");
+    assert_eq!(known(&mut driver), [TargetResult::Resumed, TargetResult::Resumed]);
+    driver.work(runs[1], 0);
+    driver.say(runs[1], 0, done());
+    let told = driver.store.notices(9).expect("reads");
+    assert_eq!(told.iter().map(|(_, notice)| notice.to).collect::<Vec<_>>(), [ThingRef::Bulk(bulk)]);
+    driver.deliver_all(9);
+    driver.begin().expect("begins");
+    let again = Stage { at: driver.now, notices: vec![told[0].1.clone()], ..Stage::default() };
+    driver.stage(again).expect("stages");
+    assert_eq!(known(&mut driver), [TargetResult::Passed, TargetResult::Resumed]);
+    driver.deliver_all(9);
+    let found = driver.store.bulk(bulk).expect("reads").expect("it is there");
+    assert_eq!(found.counts, BulkCounts { passed: 1, under_way: 1, ..BulkCounts::default() });
+    settle_all(&mut driver);
+    let mut store = driver.store.reopen();
+    assert_eq!(store.target_results(bulk, &[0, 1]), Ok(vec![TargetResult::Resumed, TargetResult::Passed]));
 }
 
 /// Those that are not over are found without the others, newest first, in pages.
@@ -177,7 +241,6 @@ pub fn a_failed_stage_takes_its_results_back<S: TestStore>(make: &mut dyn FnMut(
     assert_eq!(settle(&mut driver.store, 1), [error]);
     assert_eq!(contents(&mut driver.store, driver.flows.values()), durable);
     driver.resume();
-    driver.find_bulks();
     driver.go_on(bulk, 9).expect("stages");
     assert_eq!(results(&mut driver, bulk), [ResultKind::Resumed, ResultKind::Resumed]);
 }
@@ -190,14 +253,13 @@ pub fn a_bulk_action_goes_on_after_a_restart<S: TestStore>(make: &mut dyn FnMut(
     let before = contents(&mut driver.store, driver.flows.values());
     let (store, driver) = driver.split();
     let mut driver = driver.continue_with(store.reopen());
-    driver.find_bulks();
     assert_eq!(contents(&mut driver.store, driver.flows.values()), before);
-    assert_eq!(driver.bulks[&bulk].next, 2);
     driver.go_on(bulk, 9).expect("stages");
     for run in runs {
         driver.work(run, 0);
         driver.say(run, 0, done());
     }
+    driver.deliver_all(9);
     let found = driver.store.bulk(bulk).expect("reads").expect("it is there");
     assert_eq!((found.state, found.counts), (BulkState::Done, counts(3, 0)));
 }
@@ -218,12 +280,12 @@ pub fn a_rerun_comes_out_after_a_restart<S: TestStore>(make: &mut dyn FnMut() ->
     settle_all(&mut driver);
     let (store, driver) = driver.split();
     let mut driver = driver.continue_with(store.reopen());
-    driver.find_bulks();
     contents(&mut driver.store, driver.flows.values()).check();
     for (run, says) in runs.iter().zip([done(), broken("still broken")]) {
         driver.work(*run, 0);
         driver.say(*run, 0, says);
     }
+    driver.deliver_all(9);
     assert_eq!(results(&mut driver, bulk), [ResultKind::Passed, ResultKind::FailedAgain]);
     let found = driver.store.bulk(bulk).expect("reads").expect("it is there");
     assert_eq!((found.state, found.counts), (BulkState::Done, counts(1, 1)));
@@ -237,12 +299,15 @@ pub fn a_forgotten_run_leaves_its_result<S: TestStore>(make: &mut dyn FnMut() ->
     let run = one_that_ends(&mut driver, &flow);
     let (bulk, targets) = resume_of(&mut driver, &[run]);
     let id = put(&mut driver, Bulk { action: BulkAction::Forget, left_out: 4, ..bulk }, targets);
-    let mut bulk = driver.bulks[&id].clone();
-    bulk.record_acted(&TargetResult::Forgotten, driver.now);
     driver.begin().expect("begins");
     driver.lock(&[run]).expect("locks");
-    let bulks = vec![BulkChange { bulk, results: vec![(0, TargetResult::Forgotten)] }];
-    driver.stage(Stage { at: driver.now, forgotten: vec![run], bulks, ..Stage::default() }).expect("stages");
+    let mut thing = driver.lock_bulk(id).expect("locks").expect("it is there");
+    let ThingBody::Bulk(bulk) = &mut thing.body;
+    record_acted(bulk, &TargetResult::Forgotten.into(), &driver.bulk_context());
+    let results = vec![(BulkRef { bulk: id, place: 0 }, TargetResult::Forgotten)];
+    let stage =
+        Stage { at: driver.now, forgotten: vec![run], things: vec![thing], results, ..Stage::default() };
+    driver.stage(stage).expect("stages");
     settle_all(&mut driver);
     let mut store = driver.store.reopen();
     assert_eq!(store.run(run), Ok(None));
@@ -255,14 +320,15 @@ pub fn a_forgotten_run_leaves_its_result<S: TestStore>(make: &mut dyn FnMut() ->
 /// Whatever becomes of a target is read as it was written.
 pub fn every_result_is_kept<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let mut driver = Driver::new(make());
-    let runs: Vec<RunId> = (1..=14).map(RunId).collect();
+    let runs: Vec<RunId> = (1..=17).map(RunId).collect();
     let (bulk, targets) = resume_of(&mut driver, &runs);
     let id = put(&mut driver, bulk, targets);
     let all = ResultKind::ALL.map(|kind| TargetResult::of(kind, || "so".into()));
     driver.begin().expect("begins");
-    let bulks =
-        vec![BulkChange { bulk: driver.bulks[&id].clone(), results: (0..).zip(all.clone()).collect() }];
-    driver.stage(Stage { at: driver.now, bulks, ..Stage::default() }).expect("stages");
+    let things = vec![driver.lock_bulk(id).expect("locks").expect("it is there")];
+    let results =
+        (0..).zip(all.clone()).map(|(place, result)| (BulkRef { bulk: id, place }, result)).collect();
+    driver.stage(Stage { at: driver.now, things, results, ..Stage::default() }).expect("stages");
     settle_all(&mut driver);
     let mut store = driver.store.reopen();
     let kept = store.targets(id, None, 0, 99).expect("reads").into_iter().map(|target| target.result);
@@ -315,8 +381,7 @@ fn resume_of<S: Store>(driver: &mut Driver<S>, runs: &[RunId]) -> (Bulk, Vec<Tar
 fn put<S: Store>(driver: &mut Driver<S>, bulk: Bulk, targets: Vec<Target>) -> BulkId {
     let id = bulk.id;
     driver.store.put_targets(id, targets).expect("puts");
-    driver.store.put_bulk(bulk.clone()).expect("puts");
-    driver.bulks.insert(id, bulk);
+    driver.store.put_bulk(bulk).expect("puts");
     id
 }
 

@@ -1,13 +1,17 @@
 //! The smallest engine: it decides commands with the core and stages what comes of them, one batch at a time.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use unstuck_core::bulk::{
-    Bulk, BulkAction, BulkOutcome, BulkRef, BulkRerun, BulkState, Target, TargetResult,
+    Acted, Bulk, BulkAction, BulkContext, BulkRef, BulkRerun, BulkState, Target, TargetResult, fold_result,
+    record_acted,
 };
 use unstuck_core::clock::{ClockCorrection, ClockRecord};
-use unstuck_core::command::{Changes, Command, NoticeBody, OnDuplicate, Report, Rerun, Start, StartInput};
+use unstuck_core::command::{
+    Changes, Command, Notice, NoticeBody, OnDuplicate, Report, Rerun, Start, StartInput,
+};
 use unstuck_core::decide::{Answer, Context, Decision, LeaseMove, Touched, decide, notice_of_refused_child};
 use unstuck_core::errors::changed_open_errors;
 use unstuck_core::event::{Actor, Event};
@@ -25,12 +29,13 @@ use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::slot::slot_claim;
+use unstuck_core::thing::{Thing, ThingBody, ThingRef};
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::{wakeup, wakeups};
 
 use crate::conformance::steps::{BatchSteps, runs_of};
 use crate::contract::{
-    BatchId, BulkChange, Loaded, LoadedPayload, Locked, NewFlow, NoticeId, PolicyChange, RunChange, Stage,
+    BatchId, Loaded, LoadedPayload, Locked, LockedThing, NewFlow, NoticeId, PolicyChange, RunChange, Stage,
     StageId, Store, StoreError, Wants,
 };
 
@@ -46,8 +51,6 @@ pub struct Driver<S> {
     /// The policies in force.
     pub policies: Policies,
     newest: HashMap<Arc<str>, FlowId>,
-    /// The bulk actions that are not over.
-    pub bulks: BTreeMap<BulkId, Bulk>,
     /// How the clock was set.
     clock: ClockRecord,
     /// The batch that is under way, and the runs that it was given with what it asked for.
@@ -72,8 +75,6 @@ pub struct Batch {
     pub stage: Stage,
     /// What was answered, in the order that it was asked.
     pub answers: Vec<Result<Answer, Refusal>>,
-    /// What bulk actions have been waiting for.
-    outcomes: Vec<BulkOutcome>,
 }
 
 /// One run of a batch.
@@ -92,16 +93,16 @@ impl<S: Store> Driver<S> {
     pub fn new(store: S) -> Driver<S> {
         let now = Time(1_700_000_000_000);
         let (flows, newest, policies) = (BTreeMap::new(), HashMap::new(), Policies::default());
-        let (ids, random, bulks) = (Ids::new(1, 0), Random::new(7), BTreeMap::new());
+        let (ids, random) = (Ids::new(1, 0), Random::new(7));
         let clock = ClockRecord::default();
         let (batch, given) = (None, BTreeMap::new());
-        Driver { store, now, ids, random, flows, policies, newest, bulks, clock, batch, given }
+        Driver { store, now, ids, random, flows, policies, newest, clock, batch, given }
     }
 
     /// The store, and the driver without it.
     pub fn split(self) -> (S, Driver<()>) {
-        let Driver { store, now, ids, random, flows, policies, newest, bulks, clock, batch, given } = self;
-        (store, Driver { store: (), now, ids, random, flows, policies, newest, bulks, clock, batch, given })
+        let Driver { store, now, ids, random, flows, policies, newest, clock, batch, given } = self;
+        (store, Driver { store: (), now, ids, random, flows, policies, newest, clock, batch, given })
     }
 
     /// Puts policies into the store, and decides by them from then on.
@@ -124,10 +125,19 @@ impl<S: Store> Driver<S> {
         self.ids = Ids::new(1, self.store.last_id().expect("the last id is known"));
     }
 
-    /// Follows the bulk actions of the store.
-    pub fn find_bulks(&mut self) {
-        let bulks = self.store.bulks(true, None, usize::MAX).expect("bulk actions can be listed");
-        self.bulks = bulks.into_iter().map(|bulk| (bulk.id, bulk)).collect();
+    /// The bulk actions that are not over.
+    pub fn open_bulks(&mut self) -> Vec<BulkId> {
+        let things = self.store.things().expect("things can be read");
+        things.iter().filter_map(Thing::bulk).map(|bulk| bulk.id).collect()
+    }
+
+    /// Locks a bulk action in the transaction that is open, and gives what it is in its next version.
+    pub fn lock_bulk(&mut self, bulk: BulkId) -> Result<Option<Thing>, StoreError> {
+        match self.lock_things(&[ThingRef::Bulk(bulk)])?.pop() {
+            Some(LockedThing::Here(thing)) => Ok(Some(Thing { version: thing.version + 1, ..thing })),
+            Some(LockedThing::Absent) | None => Ok(None),
+            Some(LockedThing::Busy) => panic!("nobody else has locked anything"),
+        }
     }
 
     /// Time passes.
@@ -241,6 +251,12 @@ impl<S: Store> Driver<S> {
         self.store.lock(batch, runs)
     }
 
+    /// Locks these things in the batch that is under way.
+    pub fn lock_things(&mut self, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError> {
+        let batch = self.batch.unwrap_or(BatchId(0));
+        self.store.lock_things(batch, things)
+    }
+
     /// Whether the batch was given this run with what it asked for.
     pub fn has_been_given(&self, run: RunId) -> bool {
         self.given.contains_key(&run)
@@ -267,41 +283,37 @@ impl<S: Store> Driver<S> {
 
     /// Ends the batch with these changes.
     pub fn stage(&mut self, stage: Stage) -> Result<StageId, StoreError> {
-        let bulks: Vec<Bulk> = stage.bulks.iter().map(|change| change.bulk.clone()).collect();
         let batch = self.take_batch();
-        let id = self.store.stage(batch, stage)?;
-        for bulk in bulks {
-            if bulk.is_settled() {
-                self.bulks.remove(&bulk.id);
-            } else {
-                self.bulks.insert(bulk.id, bulk);
-            }
-        }
-        Ok(id)
+        self.store.stage(batch, stage)
     }
 
     /// Acts on the next targets of a bulk action in one batch, at most `most`.
     pub fn go_on(&mut self, bulk: BulkId, most: usize) -> Result<StageId, StoreError> {
         self.begin()?;
-        let mut bulk = self.bulks[&bulk].clone();
+        let mut thing = self.lock_bulk(bulk)?.expect("it is not over");
+        let context = self.bulk_context();
+        let ThingBody::Bulk(bulk) = &mut thing.body;
         let is_running = bulk.state == BulkState::Running;
         let left = if is_running { bulk.wave.end.saturating_sub(bulk.next) } else { 0 };
         let most = usize::try_from(left).unwrap_or(most).min(most);
         let targets = self.store.next_targets(bulk.id, bulk.next, most)?;
-        let asks = targets.iter().map(|target| target_of(&bulk, target)).collect();
-        let mut batch = self.decided(asks)?;
-        let mut results = Vec::new();
+        let asks = targets.iter().map(|target| target_of(bulk, target)).collect();
+        let mut batch = self.decide(asks)?;
         for (target, answer) in targets.iter().zip(&batch.answers) {
             let result = match answer {
                 Ok(_) => bulk.action.result_of_acting(),
                 Err(refusal) => TargetResult::Refused { why: refusal.to_string().into() },
             };
-            bulk.record_acted(&result, self.now);
-            results.push((target.place, result));
+            record_acted(bulk, &Acted::from(result.clone()), &context);
+            batch.stage.results.push((BulkRef { bulk: bulk.id, place: target.place }, result));
         }
-        batch.stage.bulks.push(BulkChange { bulk, results });
-        self.come_out(&mut batch);
+        batch.stage.things.push(thing);
         self.stage(batch.stage)
+    }
+
+    /// What is decided about bulk actions now depends on this.
+    pub fn bulk_context(&self) -> BulkContext {
+        BulkContext { now: self.now, clock: self.clock.shift }
     }
 
     /// Hands the queued attempt of a step to a worker of another process.
@@ -351,56 +363,66 @@ impl<S: Store> Driver<S> {
     pub fn try_deliver(&mut self, limit: usize) -> Result<usize, StoreError> {
         let wants = Wants { now: self.now, notices: limit, ..Wants::default() };
         let notices = self.load(&wants)?.notices;
-        let mut asks = Vec::new();
-        let mut refused = Vec::new();
+        let (mut asks, mut refused, mut told) = (Vec::new(), Vec::new(), Vec::new());
         let delivered: Vec<NoticeId> = notices.iter().map(|(id, _)| *id).collect();
-        for (_, notice) in notices {
-            let flow = match &notice.body {
-                NoticeBody::StartChild(child) => {
-                    let known = self.newest.get(&child.flow).map(|id| self.flows[id].clone());
-                    if known.is_none() {
-                        refused.extend(notice_of_refused_child(notice.to, child, "there is no such flow"));
-                        continue;
-                    }
-                    known
+        for (_, Notice { to, body }) in notices {
+            let run = match (to, &body) {
+                (ThingRef::Run(run), _) => run,
+                (ThingRef::Bulk(bulk), NoticeBody::TargetEnded { place, result }) => {
+                    told.push((BulkRef { bulk, place: *place }, result.clone()));
+                    continue;
                 }
-                NoticeBody::ContinueChild { .. }
-                | NoticeBody::CancelChild { .. }
-                | NoticeBody::PauseChild
-                | NoticeBody::UnpauseChild
-                | NoticeBody::ChildChanged { .. }
-                | NoticeBody::ChildEnded { .. } => None,
+                (ThingRef::Bulk(_), _) => panic!("a bulk action is only told of its targets"),
             };
-            asks.push(Ask { run: notice.to, command: Command::Notice(Box::new(notice.body)), flow });
+            let child = if let NoticeBody::StartChild(child) = &body { Some(child) } else { None };
+            let flow = child.map(|child| self.newest.get(&child.flow).map(|id| self.flows[id].clone()));
+            if let (Some(child), Some(None)) = (child, &flow) {
+                refused.extend(notice_of_refused_child(run, child, "there is no such flow"));
+                continue;
+            }
+            asks.push(Ask { run, command: Command::Notice(Box::new(body)), flow: flow.flatten() });
         }
         let mut batch = self.decide(asks)?;
+        self.tell_bulks(told, &mut batch.stage)?;
         batch.stage.delivered.clone_from(&delivered);
         batch.stage.notices.extend(refused);
         self.stage(batch.stage)?;
         Ok(delivered.len())
     }
 
-    /// Decides these commands in the transaction that is open. Whatever other runs must be told is to be stored.
-    pub fn decide(&mut self, asks: Vec<Ask>) -> Result<Batch, StoreError> {
-        let mut batch = self.decided(asks)?;
-        self.come_out(&mut batch);
-        Ok(batch)
-    }
-
-    /// Bulk actions learn how what they have resumed came out.
-    fn come_out(&self, batch: &mut Batch) {
-        for BulkOutcome { target: BulkRef { bulk: id, place }, result } in batch.outcomes.drain(..) {
-            let bulks = &mut batch.stage.bulks;
-            let known = bulks.iter().position(|change| change.bulk.id == id).unwrap_or_else(|| {
-                bulks.push(BulkChange { bulk: self.bulks[&id].clone(), results: Vec::new() });
-                bulks.len() - 1
-            });
-            bulks[known].bulk.record_result(&result);
-            bulks[known].results.push((place, result));
+    /// Bulk actions learn how what they have set going came out.
+    fn tell_bulks(
+        &mut self,
+        told: Vec<(BulkRef, TargetResult)>,
+        stage: &mut Stage,
+    ) -> Result<(), StoreError> {
+        let mut things: BTreeMap<BulkId, Option<Thing>> = BTreeMap::new();
+        for (target, result) in told {
+            let known = match things.entry(target.bulk) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(vacant) => vacant.insert(self.lock_bulk(target.bulk)?),
+            };
+            let Some(thing) = known else { continue };
+            let ThingBody::Bulk(bulk) = &mut thing.body;
+            let before = stage.results.iter().rev().find(|(known, _)| *known == target);
+            let known = match before {
+                Some((_, known)) => known.clone(),
+                None => self.store.target_results(target.bulk, &[target.place])?.remove(0),
+            };
+            if fold_result(bulk, &known, &result, &self.bulk_context()) {
+                stage.results.push((target, result));
+            }
         }
+        let is_told = |thing: &Thing| {
+            let ThingBody::Bulk(bulk) = &thing.body;
+            stage.results.iter().any(|(target, _)| target.bulk == bulk.id)
+        };
+        stage.things.extend(things.into_values().flatten().filter(is_told));
+        Ok(())
     }
 
-    fn decided(&mut self, asks: Vec<Ask>) -> Result<Batch, StoreError> {
+    /// Decides these commands in the batch that is under way. Whatever other things must be told is to be stored.
+    pub fn decide(&mut self, asks: Vec<Ask>) -> Result<Batch, StoreError> {
         let mut runs = self.lock_asked(&asks)?;
         let mut batch = Batch::default();
         for ask in asks {
@@ -477,10 +499,9 @@ impl<S: Store> Driver<S> {
 impl Driver<()> {
     /// Goes on with another store, as an engine does after a restart: its clock and its ids follow the store's.
     pub fn continue_with<S: Store>(self, store: S) -> Driver<S> {
-        let Driver { store: (), now, ids, random, flows, policies, newest, bulks, clock, .. } = self;
+        let Driver { store: (), now, ids, random, flows, policies, newest, clock, .. } = self;
         let (batch, given) = (None, BTreeMap::new());
-        let mut driver =
-            Driver { store, now, ids, random, flows, policies, newest, bulks, clock, batch, given };
+        let mut driver = Driver { store, now, ids, random, flows, policies, newest, clock, batch, given };
         driver.resume();
         driver
     }
@@ -532,7 +553,6 @@ impl Working {
         batch.stage.notices.extend(decision.notices);
         batch.stage.errors.extend(decision.errors);
         batch.stage.logs.extend(decision.log.map(|log| *log));
-        batch.outcomes.extend(decision.outcomes);
         decision.answer
     }
 
@@ -601,6 +621,9 @@ fn target_of(bulk: &Bulk, target: &Target) -> Ask {
             Command::Complete { unit: of_step, output: output.clone(), by, reason }
         }
         BulkAction::Forget => panic!("whoever forgets runs stages that by itself"),
+        BulkAction::ApplyPolicies { only } => {
+            Command::ApplyPolicies { unit: of_step, only: only.clone(), after: Millis(0), by }
+        }
     };
     Ask { run: target.run, command, flow: None }
 }
@@ -611,7 +634,7 @@ fn last_id(stage: &Stage) -> u64 {
         let payloads = change.payloads.iter().map(|(id, _)| id.0);
         payloads.chain([change.run.id.0])
     });
-    runs.chain(stage.notices.iter().map(|notice| notice.to.0)).max().unwrap_or(0)
+    runs.chain(stage.notices.iter().map(|notice| notice.to.number())).max().unwrap_or(0)
 }
 
 /// Puts policies that were made of the newest ones.

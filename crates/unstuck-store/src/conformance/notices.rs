@@ -7,10 +7,12 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::{Flow, Kind};
 use unstuck_core::model::run::RunState;
+use unstuck_core::time::Millis;
 
 use crate::conformance::TestStore;
 use crate::conformance::driver::{Driver, user};
 use crate::conformance::flows::{action, graph, sequence, step};
+use crate::conformance::restarts::settle_all;
 use crate::conformance::steps::BatchSteps;
 use crate::contract::{NoticeId, SetAside, Stage};
 
@@ -58,7 +60,7 @@ pub fn what_is_on_its_way_is_known_by_run<S: TestStore>(make: &mut dyn FnMut() -
     let (mut driver, parent) = family(make());
     let (first, second) = (driver.start(&parent), driver.start(&parent));
     let all = driver.store.notices(9).expect("reads");
-    let child = all[0].1.to;
+    let child = all[0].1.to.run().expect("it is to a run");
     let cases: [(&[RunId], bool); 5] =
         [(&[], false), (&[first], true), (&[child], true), (&[RunId(7), second], true), (&[RunId(7)], false)];
     for (runs, expected) in cases {
@@ -71,6 +73,44 @@ pub fn what_is_on_its_way_is_known_by_run<S: TestStore>(make: &mut dyn FnMut() -
     assert_eq!(driver.store.has_notices_about(&[child]), Ok(true));
     driver.deliver_all(9);
     assert_eq!(driver.store.has_notices_about(&[first, second, child]), Ok(false));
+}
+
+/// A receiver that cannot take its notice is tried again later, by a wait that grows; others are not held up, and nothing
+/// overtakes what waits for it.
+pub fn a_receiver_that_cannot_take_a_notice_holds_up_nobody_else<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let (mut driver, parent) = family(make());
+    let run = driver.start(&parent);
+    let all = driver.store.notices(9).expect("reads");
+    let (dead, other) = (all[0].1.to.run().expect("it is to a run"), all[1].0);
+    let mut wait = 3;
+    for tries in 1..=4 {
+        let due = driver.store.due_notices(driver.now, 1).expect("reads");
+        assert_eq!(due, all[..1], "the oldest, if it is its time");
+        driver.begin().expect("begins");
+        let postponed = vec![all[0].0];
+        driver.stage(Stage { at: driver.now, postponed, ..Stage::default() }).expect("stages");
+        let due = driver.store.due_notices(driver.now, 1).expect("reads");
+        assert_eq!(due.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [other], "try {tries}");
+        assert_eq!(driver.store.notices(9).expect("reads"), all, "all of them are on their way");
+        assert_eq!(driver.store.has_notices_about(&[run]), Ok(true));
+        assert_eq!(driver.store.backlog(driver.now, &[run, dead]), Ok(vec![dead]));
+        let next = driver.now + Millis(wait);
+        assert_eq!(driver.store.next_due(), Ok(Some(next)), "try {tries}");
+        settle_all(&mut driver);
+        let (store, rest) = driver.split();
+        driver = rest.continue_with(store.reopen());
+        assert_eq!(
+            driver.store.due_notices(next.back(Millis(1)), 9).expect("reads").len(),
+            1,
+            "it is durable"
+        );
+        driver.now = next;
+        wait *= 2;
+    }
+    driver.deliver_all(9);
+    assert_eq!(children(&mut driver, run).len(), 2);
+    assert_eq!(driver.store.backlog(driver.now, &[run, dead]), Ok(vec![]));
+    assert_eq!(driver.store.next_due(), Ok(None));
 }
 
 /// A notice that was delivered before is passed over: it says nothing new.
@@ -131,6 +171,7 @@ fn parent_of(notice: &Notice) -> Option<RunId> {
         | NoticeBody::PauseChild
         | NoticeBody::UnpauseChild
         | NoticeBody::ChildChanged { .. }
-        | NoticeBody::ChildEnded { .. } => None,
+        | NoticeBody::ChildEnded { .. }
+        | NoticeBody::TargetEnded { .. } => None,
     }
 }

@@ -135,5 +135,8 @@ fn candidates<S: TestStore>(driver: &mut Driver<S>, limit: usize) -> Vec<RunId> 
 
 fn notices_to<S: TestStore>(driver: &mut Driver<S>, run: RunId) -> Vec<(NoticeId, NoticeBody)> {
     let all = driver.store.notices(usize::MAX).expect("reads");
-    all.into_iter().filter(|(_, notice)| notice.to == run).map(|(id, notice)| (id, notice.body)).collect()
+    all.into_iter()
+        .filter(|(_, notice)| notice.to.run() == Some(run))
+        .map(|(id, notice)| (id, notice.body))
+        .collect()
 }

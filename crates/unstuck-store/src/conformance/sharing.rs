@@ -3,7 +3,7 @@
 //! These cases are for stores that can be shared. Which store is one is said by its type, so that no case can pass by
 //! having nothing to do.
 
-use unstuck_core::bulk::{Bulk, BulkAction, Pace, Target, TargetResult};
+use unstuck_core::bulk::{Bulk, BulkAction, BulkCommand, Pace, Target, TargetResult, change_bulk};
 use unstuck_core::command::Command;
 use unstuck_core::decide::Withheld;
 use unstuck_core::id::{BulkId, RunId};
@@ -11,6 +11,7 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::session::{SESSION_LEASE, renewal_interval};
+use unstuck_core::thing::{Thing, ThingBody, ThingRef};
 use unstuck_core::time::{Millis, Time};
 
 use crate::conformance::driver::{Driver, user, worker};
@@ -20,7 +21,7 @@ use crate::conformance::sessions::session;
 use crate::conformance::steps::{BatchSteps, runs_of};
 use crate::conformance::transactions::pause;
 use crate::conformance::{TestStore, settle};
-use crate::contract::{Interrupt, Locked, SetAside, Stage, StoreError, Wants};
+use crate::contract::{Interrupt, Locked, LockedThing, SetAside, Stage, StoreError, Wants};
 use crate::memory::{DurableStage, MemoryStore, SharedStore};
 
 pub use crate::conformance::tails::a_tail_tells_what_all_of_them_write;
@@ -283,6 +284,34 @@ pub fn an_interrupt_reaches_the_session_that_has_the_worker<S: SharedTestStore>(
     assert_eq!(settle(&mut other, 1), []);
     driver.store.open_session(session([1; 32])).expect("begins");
     assert_eq!(driver.store.interrupts(), Ok(Vec::new()));
+}
+
+/// A thing that another server has locked is busy, and is as that one leaves it once its transaction has ended.
+pub fn a_thing_that_somebody_else_has_is_busy<S: SharedTestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let id = BulkId(driver.new_id().0);
+    driver.store.put_targets(id, targets()).expect("puts");
+    driver.store.put_bulk(bulk(id)).expect("puts");
+    let address = ThingRef::Bulk(id);
+    let mut other = driver.store.another();
+    driver.begin().expect("begins");
+    let mut thing = driver.lock_bulk(id).expect("locks").expect("it is there");
+    let batch = other.begin().expect("begins");
+    assert_eq!(other.lock_things(batch, &[address]), Ok(vec![LockedThing::Busy]));
+    let due = other.due_things(Time(i64::MAX), 9).expect("reads");
+    assert_eq!(due.iter().map(Thing::address).collect::<Vec<_>>(), [address], "it is due for both");
+    other.rollback(batch);
+    let ThingBody::Bulk(bulk) = &mut thing.body;
+    change_bulk(bulk, BulkCommand::Pause, &driver.bulk_context()).expect("it is paused");
+    let stage = Stage { at: driver.now, things: vec![thing.clone()], ..Stage::default() };
+    driver.stage(stage).expect("stages");
+    let batch = other.begin().expect("begins");
+    assert_eq!(other.lock_things(batch, &[address]), Ok(vec![LockedThing::Here(thing)]));
+    driver.begin().expect("begins");
+    assert_eq!(driver.lock_things(&[address]), Ok(vec![LockedThing::Busy]));
+    drop(other);
+    assert!(driver.lock_bulk(id).expect("locks").is_some(), "who is gone holds nothing");
+    driver.rollback();
 }
 
 /// What a server has put of a bulk action outlives the start of others, and not its own session.

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use unstuck_core::command::Notice;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::Run;
 use unstuck_core::offer::Offer;
+use unstuck_core::time::Time;
 
-use crate::contract::{BatchId, Candidate, Interrupt, Loaded, Locked, Store, StoreError, Wants};
+use crate::contract::{BatchId, Candidate, Interrupt, Loaded, Locked, NoticeId, Store, StoreError, Wants};
 
 /// Single steps of a batch, of a store that answers at once.
 pub trait BatchSteps: Store {
@@ -43,6 +45,17 @@ pub trait BatchSteps: Store {
     fn highest_waiting_priority(&mut self, queues: &[Arc<str>]) -> Result<Option<i32>, StoreError> {
         let loaded = self.look_at(&Wants { queues: queues.to_vec(), ..Wants::default() })?;
         Ok(loaded.waiting.into_iter().map(|(_, priority)| priority).max())
+    }
+
+    /// Notices that are to be tried at `now`.
+    fn due_notices(&mut self, now: Time, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        self.look_at(&Wants { now, notices: limit, ..Wants::default() }).map(|loaded| loaded.notices)
+    }
+
+    /// Those of these runs behind whose notices new ones wait at `now`.
+    fn backlog(&mut self, now: Time, runs: &[RunId]) -> Result<Vec<RunId>, StoreError> {
+        let wants = Wants { now, runs: runs.to_vec(), notices: usize::MAX, ..Wants::default() };
+        self.look_at(&wants).map(|loaded| loaded.backlog)
     }
 
     fn has_notices_about(&mut self, runs: &[RunId]) -> Result<bool, StoreError> {

@@ -1,8 +1,7 @@
-//! Changes of policies and of bulk actions, as a store keeps them.
+//! Changes of policies, as a store keeps them.
 
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, TargetResult};
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::time::Time;
 
@@ -34,13 +33,4 @@ pub struct PolicyHits {
     pub last: Option<Time>,
     /// How many runs have a step that it will resume.
     pub scheduled: u64,
-}
-
-/// The change of one bulk action.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BulkChange {
-    /// As it is now.
-    pub bulk: Bulk,
-    /// What became of targets, by place, in order: of two results of one target, the later one holds.
-    pub results: Vec<(u64, TargetResult)>,
 }

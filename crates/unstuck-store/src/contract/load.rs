@@ -8,13 +8,14 @@ use unstuck_core::json::Json;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::offer::Offer;
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::ReadyAttempt;
 
 use super::{Interrupt, NoticeId, Versions};
 
 /// Names a batch that is under way. They grow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchId(pub u64);
 
 /// What one batch wants to see, all at once. What is empty costs nothing.
@@ -39,8 +40,12 @@ pub struct Wants {
     pub admissions: usize,
     /// At most so much of what is due now, in order of time (then of run and unit). An entry stays until a stage changes it.
     pub due: usize,
-    /// At most so many undelivered notices, oldest first. They stay until a stage says that they are delivered.
+    /// At most so many undelivered notices that are to be tried now, oldest first. They stay until a stage says that they are
+    /// delivered, or postponed: then whatever is for the same receiver waits until its first one is tried again, and holds
+    /// up nobody else.
     pub notices: usize,
+    /// At most so many things that are no runs and are due now, in order of time. One that somebody has is among them.
+    pub things: usize,
     /// Which of these runs, which it wants too, a notice is on its way to, or begins a child of. Those to a run that is set
     /// aside are on their way to nobody.
     pub about: Vec<RunId>,
@@ -54,7 +59,7 @@ impl Wants {
         runs.extend(loaded.candidates.iter().map(|candidate| candidate.ready.run));
         runs.extend(&loaded.admissible);
         runs.extend(loaded.due.iter().map(|due| due.run));
-        runs.extend(loaded.notices.iter().map(|(_, notice)| notice.to));
+        runs.extend(loaded.notices.iter().filter_map(|(_, notice)| notice.to.run()));
         runs.sort_unstable();
         runs.dedup();
         runs
@@ -77,6 +82,11 @@ pub struct Loaded {
     pub admissible: Vec<RunId>,
     pub due: Vec<Due>,
     pub notices: Vec<(NoticeId, Notice)>,
+    /// Of the runs that come with this, those that notices are on their way to that are not among these: they are not to be
+    /// tried yet, or there are too many. What is new for such a run waits behind them.
+    pub backlog: Vec<RunId>,
+    /// They are not locked: [`Store::lock_things`](super::Store::lock_things) does that.
+    pub things: Vec<ThingRef>,
     /// Of the runs that were asked about, those that a notice is about.
     pub noticed: Vec<RunId>,
     /// Executors of this session that have lost an attempt by a decision of another server, once that is durable. Each is
@@ -97,6 +107,8 @@ pub struct More {
     pub runs: Vec<Locked>,
     /// The payloads, likewise.
     pub payloads: Vec<LoadedPayload>,
+    /// Of these runs, those that notices are on their way to: see [`Loaded::backlog`].
+    pub backlog: Vec<RunId>,
 }
 
 /// What locking a run gives.
@@ -110,6 +122,17 @@ pub enum Locked {
     Busy,
     /// It is not what was written, in a sentence. It is not locked.
     Damaged(String),
+}
+
+/// What locking a thing gives that is no run.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LockedThing {
+    /// The thing; nobody else changes it until the batch ends.
+    Here(Thing),
+    /// There is no such thing, or nothing can happen to it any more.
+    Absent,
+    /// Somebody else has it: come back later.
+    Busy,
 }
 
 /// What asking for a payload gives.

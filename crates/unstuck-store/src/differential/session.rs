@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, Pace, Target, TargetResult};
+use unstuck_core::bulk::{Bulk, BulkAction, BulkCommand, BulkRerun, Pace, Target, TargetResult, change_bulk};
 use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Report, Rerun, StartInput};
 use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
@@ -18,13 +18,15 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::{Unit, UnitState};
 use unstuck_core::offer::Offer;
 use unstuck_core::random::Random;
+use unstuck_core::thing::ThingBody;
 use unstuck_core::time::{Millis, Time};
 
 use crate::conformance::TestStore;
 use crate::conformance::driver::{Ask, Driver, large, offer, user, worker};
 use crate::conformance::flows::{action_of, each, graph, limited, sequence, step};
 use crate::conformance::sessions::session;
-use crate::contract::{BulkChange, ErrorFilter, OpenErrorFilter, RunFilter, Stage, Store, StoreError, Wants};
+use crate::conformance::steps::BatchSteps;
+use crate::contract::{ErrorFilter, OpenErrorFilter, RunFilter, Stage, Store, StoreError, Wants};
 use crate::differential::twin::Twin;
 
 const QUEUES: [&str; 3] = ["q", "r", "s"];
@@ -206,7 +208,16 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
 
     fn deliver(&mut self) {
         let limit = 1 + self.below(4);
-        self.driver.deliver(limit);
+        if !self.chance(5) {
+            self.driver.deliver(limit);
+            return;
+        }
+        // The receiver of the first one cannot take it.
+        let first = self.driver.store.due_notices(self.driver.now, 1).expect("reads");
+        self.driver.begin().expect("begins");
+        let postponed = first.into_iter().map(|(id, _)| id).collect();
+        let stage = Stage { at: self.driver.now, postponed, ..Stage::default() };
+        self.driver.stage(stage).expect("it is postponed");
     }
 
     fn operate(&mut self) {
@@ -237,7 +248,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
 
     /// A bulk action begins, goes on, or is changed by somebody.
     fn bulk(&mut self) {
-        let known: Vec<BulkId> = self.driver.bulks.keys().copied().collect();
+        let known: Vec<BulkId> = self.driver.open_bulks();
         let some = known.get(self.below(known.len().max(1))).copied();
         match (self.below(8), some) {
             (0..5, Some(bulk)) => {
@@ -278,21 +289,20 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         for part in [first, rest] {
             self.driver.store.put_targets(id, part.to_vec()).expect("targets are put");
         }
-        if self.driver.store.put_bulk(bulk.clone()).is_ok() && !bulk.is_settled() {
-            self.driver.bulks.insert(id, bulk);
-        }
+        let _ = self.driver.store.put_bulk(bulk);
     }
 
     fn change_bulk(&mut self, bulk: BulkId) {
-        let mut bulk = self.driver.bulks[&bulk].clone();
-        let _ = match self.below(3) {
-            0 => bulk.pause(),
-            1 => bulk.unpause(self.driver.now),
-            _ => bulk.cancel(),
+        let command = match self.below(3) {
+            0 => BulkCommand::Pause,
+            1 => BulkCommand::Unpause,
+            _ => BulkCommand::Cancel,
         };
         self.driver.begin().expect("begins");
-        let bulks = vec![BulkChange { bulk, results: Vec::new() }];
-        let stage = Stage { at: self.driver.now, bulks, ..Stage::default() };
+        let mut thing = self.driver.lock_bulk(bulk).expect("locks").expect("it is not over");
+        let ThingBody::Bulk(bulk) = &mut thing.body;
+        let _ = change_bulk(bulk, command, &self.driver.bulk_context());
+        let stage = Stage { at: self.driver.now, things: vec![thing], ..Stage::default() };
         self.driver.stage(stage).expect("it is changed");
     }
 
@@ -438,7 +448,6 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
             self.driver.store.fail(&error);
         }
         self.driver.resume();
-        self.driver.find_bulks();
         self.compare();
     }
 
@@ -455,7 +464,6 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         // As an engine does, so that what was being put is gone: its id may be given out again.
         twin.open_session(session([7; 32])).expect("a session is opened");
         let mut session = RandomSession { driver: driver.continue_with(twin), random };
-        session.driver.find_bulks();
         session.compare();
         session
     }
@@ -520,7 +528,8 @@ fn concerns(notice: &Notice, runs: &[RunId]) -> bool {
         NoticeBody::StartChild(child) => child.origin.parent(),
         _ => None,
     };
-    runs.contains(&notice.to) || parent.is_some_and(|parent| runs.contains(&parent))
+    notice.to.run().is_some_and(|run| runs.contains(&run))
+        || parent.is_some_and(|parent| runs.contains(&parent))
 }
 
 /// Flows in which everything happens that the core can do without expressions.

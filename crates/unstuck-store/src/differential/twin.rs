@@ -11,6 +11,7 @@ use std::sync::Arc;
 use unstuck_core::bulk::{Bulk, Target};
 use unstuck_core::id::{BulkId, FlowId, RunId};
 use unstuck_core::model::flow::Flow;
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 
 use self::followed_tail::FollowedTail;
@@ -200,8 +201,9 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             expected = contents(&mut self.oracle, flows.values());
         }
         self.log.truncate(self.durable);
-        // Turns begin again.
+        // Turns begin again. Whoever looks at what is ready takes turns, and the store has been looked at once since.
         self.rebuild(self.durable);
+        contents(&mut self.oracle, flows.values());
     }
 
     fn reopen_store(&mut self) {
@@ -287,7 +289,10 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         let mut stage = logged.stage.clone();
         let runs: Vec<RunId> = runs_of(&stage).collect();
         stage.delivered = self.names.translate(&logged.stage.delivered, |(oracle, _)| oracle);
+        stage.postponed = self.names.translate(&logged.stage.postponed, |(oracle, _)| oracle);
+        let things: Vec<ThingRef> = stage.things.iter().map(Thing::address).collect();
         let (batch, _) = self.oracle.load(&Wants { runs, ..Wants::default() }).expect("loads");
+        self.oracle.lock_things(batch, &things).expect("locks");
         self.oracle.stage(batch, stage).expect("was staged before");
         self.names.note(&logged.stage, &mut self.oracle, None::<&mut B>);
     }

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::thing::{Thing, ThingRef};
 
 use crate::contract::{
-    BatchId, Loaded, LoadedPayload, Locked, More, Settled, Stage, StageId, Store, StoreError, Wants,
+    BatchId, Loaded, LoadedPayload, Locked, LockedThing, More, Settled, Stage, StageId, Store, StoreError,
+    Wants,
 };
 use crate::memory::MemoryStore;
 use crate::memory::deferred::StagedBy;
+use crate::memory::state::LockedByBatch;
 
 /// The batches that are under way.
 pub(super) type Batches = BTreeMap<BatchId, OpenBatch>;
@@ -16,8 +19,8 @@ pub(super) type Batches = BTreeMap<BatchId, OpenBatch>;
 /// A batch that is under way.
 #[derive(Debug, Default)]
 pub(super) struct OpenBatch {
-    /// The runs that it has taken out.
-    pub(super) locked: Vec<RunId>,
+    /// What it has taken out and locked.
+    pub(super) locked: LockedByBatch,
     /// What it has asked for, until it is given.
     loaded: Option<Loaded>,
     /// The answer is still on its way.
@@ -29,7 +32,7 @@ pub(super) struct OpenBatch {
 impl OpenBatch {
     /// What it was built on has failed: what it has taken out is somebody else's.
     pub(super) fn fail(&mut self, error: &StoreError) {
-        self.locked.clear();
+        self.locked = LockedByBatch::default();
         self.void = Some(error.clone());
     }
 
@@ -62,7 +65,8 @@ impl MemoryStore {
             },
             admissible: self.state.slots.admissible(wants.admissions),
             due: self.state.timers.due(now, wants.due),
-            notices: self.state.notices.first(wants.notices),
+            notices: self.state.notices.first(now, wants.notices),
+            things: self.state.things.due(now, wants.things),
             keys: wants.keys.iter().map(|(flow, key)| self.state.run_of_key(flow, key)).collect(),
             versions: self.versions,
             last_seen: self.last_seen()?,
@@ -70,11 +74,12 @@ impl MemoryStore {
             ..Loaded::default()
         };
         loaded.waiting = self.state.ready.highest_waiting(&wants.queues);
-        let is_noticed = |run: &&RunId| self.state.notices.has_any_about(std::slice::from_ref(*run));
+        let is_noticed = |run: &&RunId| self.state.notices.has_any_about(**run);
         loaded.noticed = wants.about.iter().filter(is_noticed).copied().collect();
         let mut batch = OpenBatch::default();
         let runs = wants.runs_of(&loaded);
-        let locked = self.lock_free_runs(&runs, &mut batch.locked)?;
+        loaded.backlog = self.state.notices.backlog(&runs, &loaded.notices);
+        let locked = self.lock_free_runs(&runs, &mut batch.locked.runs)?;
         loaded.runs = runs.into_iter().zip(locked).collect();
         (batch.loaded, batch.is_held) = (Some(loaded), self.holds_loads);
         self.last_batch += 1;
@@ -115,28 +120,46 @@ impl MemoryStore {
         };
         let payloads = payloads.iter().map(payload).collect();
         let mut locked = std::mem::take(&mut batch.locked);
-        let runs = self.lock_free_runs(runs, &mut locked);
+        let backlog = self.state.notices.backlog(runs, &[]);
+        let runs = self.lock_free_runs(runs, &mut locked.runs);
         if let Some(batch) = self.batches.get_mut(&id) {
             batch.locked = locked;
         }
-        Ok(More { runs: runs?, payloads })
+        Ok(More { runs: runs?, payloads, backlog })
     }
 
-    /// Locks runs, except those that a stage of another handle has until it is durable, and those of stages of which nobody
-    /// knows what became: these are busy.
+    pub(super) fn lock_things_for(
+        &mut self,
+        id: BatchId,
+        things: &[ThingRef],
+    ) -> Result<Vec<LockedThing>, StoreError> {
+        self.check_session()?;
+        self.batches.get(&id).ok_or_else(unknown_batch)?.check()?;
+        let free: Vec<ThingRef> = things.iter().copied().filter(|thing| !self.is_elsewhere(*thing)).collect();
+        let batch = self.batches.get_mut(&id).ok_or_else(unknown_batch)?;
+        let mut given = self.state.things.lock(&free, &mut batch.locked.things)?.into_iter();
+        let of = |thing: &ThingRef| if free.contains(thing) { given.next() } else { Some(LockedThing::Busy) };
+        Ok(things.iter().filter_map(of).collect())
+    }
+
+    /// Locks runs, except those that are elsewhere: these are busy.
     fn lock_free_runs(&mut self, runs: &[RunId], locked: &mut Vec<RunId>) -> Result<Vec<Locked>, StoreError> {
-        let deferred = self.deferred.as_ref().filter(|_| !self.others.is_empty());
-        if deferred.is_none() && self.unknown_runs.is_empty() {
+        let are_all_here = self.deferred.is_none() || self.others.is_empty();
+        if are_all_here && self.unknown_locks.is_empty() {
             return self.state.lock(runs, locked);
         }
-        let is_elsewhere =
-            |run: &RunId| deferred.is_some_and(|deferred| deferred.has_locked(*run, self.current));
-        let is_unknown = |run: &RunId| self.unknown_runs.values().any(|runs| runs.contains(run));
-        let is_free = |run: &RunId| !is_elsewhere(run) && !is_unknown(run);
+        let is_free = |run: &RunId| !self.is_elsewhere(ThingRef::Run(*run));
         let free: Vec<RunId> = runs.iter().copied().filter(is_free).collect();
         let mut given = self.state.lock(&free, locked)?.into_iter();
         let of = |run: &RunId| if free.contains(run) { given.next() } else { Some(Locked::Busy) };
         Ok(runs.iter().filter_map(of).collect())
+    }
+
+    /// Whether a stage of another handle has this until it is durable, or one of which nobody knows what became.
+    fn is_elsewhere(&self, thing: ThingRef) -> bool {
+        let deferred = self.deferred.as_ref().filter(|_| !self.others.is_empty());
+        deferred.is_some_and(|deferred| deferred.has_locked(thing, self.current))
+            || self.unknown_locks.values().any(|locked| locked.contains(&thing))
     }
 
     pub(super) fn stage_batch(&mut self, id: BatchId, stage: Stage) -> Result<StageId, StoreError> {
@@ -144,7 +167,7 @@ impl MemoryStore {
         if lost_answer == Some(false) {
             return Ok(self.lose_stage(id, &stage));
         }
-        let unknown = lost_answer.map(|_| runs_in(&stage).collect());
+        let unknown = lost_answer.map(|_| locked_in(&stage).collect());
         let kept = self.durable.as_ref().map(|_| stage.clone());
         let notices = stage.notices.len() as u64;
         let interrupts = stage.interrupts.clone();
@@ -153,12 +176,14 @@ impl MemoryStore {
             self.end_batch(id);
             return Err(error);
         }
-        self.batches.remove(&id);
+        if let Some(batch) = self.batches.remove(&id) {
+            self.state.things.unlock(&batch.locked.things);
+        }
         self.versions.downtimes += u64::from(changes_downtimes);
         self.wake_others();
         self.last_stage += 1;
         let id = StageId(self.last_stage);
-        self.unknown_runs.extend(unknown.map(|runs| (id, runs)));
+        self.unknown_locks.extend(unknown.map(|locked| (id, locked)));
         let last_notice = self.last_notice;
         self.last_notice += notices;
         match (&mut self.deferred, &self.durable, kept) {
@@ -188,8 +213,8 @@ impl MemoryStore {
         if let Some(error) = self.refusal(&stage) {
             return Err(error);
         }
-        let locked = self.batches.get(&id).map(|batch| batch.locked.as_slice()).unwrap_or_default();
-        self.state.stage(stage, self.last_notice, locked)
+        let Some(batch) = self.batches.get(&id) else { return Err(unknown_batch()) };
+        self.state.stage(stage, self.last_notice, &batch.locked)
     }
 
     /// A stage that does not happen, and whose answer is lost.
@@ -197,7 +222,7 @@ impl MemoryStore {
         self.end_batch(id);
         self.last_stage += 1;
         let id = StageId(self.last_stage);
-        self.unknown_runs.insert(id, runs_in(stage).collect());
+        self.unknown_locks.insert(id, locked_in(stage).collect());
         let lost = StoreError::Away("the connection was lost before the commit".into());
         self.unknown.push((self.current, Settled { stage: id, result: Err(lost) }));
         id
@@ -225,7 +250,7 @@ impl MemoryStore {
         let unknown = std::mem::take(&mut self.unknown);
         let count = unknown.len();
         for (by, settled) in unknown {
-            self.unknown_runs.remove(&settled.stage);
+            self.unknown_locks.remove(&settled.stage);
             self.settled_of(by).push(settled);
         }
         count
@@ -240,11 +265,12 @@ impl MemoryStore {
     }
 }
 
-/// The runs that a stage has locked, or makes.
-pub(super) fn runs_in(stage: &Stage) -> impl Iterator<Item = RunId> {
+/// What a stage has locked, or makes.
+pub(super) fn locked_in(stage: &Stage) -> impl Iterator<Item = ThingRef> {
     let changed = stage.runs.iter().map(|change| change.run.id);
     let unchanged = stage.unchanged.iter().map(|run| run.id);
-    changed.chain(unchanged).chain(stage.forgotten.iter().copied())
+    let runs = changed.chain(unchanged).chain(stage.forgotten.iter().copied()).map(ThingRef::Run);
+    runs.chain(stage.things.iter().map(Thing::address))
 }
 
 fn unknown_batch() -> StoreError {

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use unstuck_core::bulk::{Bulk, ResultKind, Target};
+use unstuck_core::bulk::{Bulk, BulkRef, ResultKind, Target, TargetResult};
 use unstuck_core::id::BulkId;
 
-use crate::contract::{BulkChange, Stage, StoreError};
-use crate::invariants::{check_bulk, check_bulks, check_targets, duplicate_bulk};
+use crate::contract::{Stage, StoreError};
+use crate::invariants::{check_bulk, check_results, check_targets, duplicate_bulk};
 use crate::memory::sessions::Sessions;
 
 /// What is kept of bulk actions.
@@ -59,17 +59,26 @@ impl Bulks {
     }
 
     pub(super) fn check(&self, stage: &Stage) -> Result<(), StoreError> {
-        check_bulks(stage, |id| Ok(self.get(id).map(|bulk| bulk.total)))
+        check_results(stage, |id| Ok(self.get(id).map(|bulk| bulk.total)))
     }
 
-    pub(super) fn change(&mut self, change: BulkChange) {
-        let Some(kept) = self.all.get_mut(&change.bulk.id) else { return };
-        for (place, result) in change.results {
-            if let Some(target) = kept.targets.get_mut(index(place)) {
-                target.result = result;
-            }
+    pub(super) fn change(&mut self, bulk: Bulk) {
+        if let Some(kept) = self.all.get_mut(&bulk.id) {
+            kept.bulk = Some(bulk);
         }
-        kept.bulk = Some(change.bulk);
+    }
+
+    pub(super) fn put_result(&mut self, target: BulkRef, result: TargetResult) {
+        let kept = self.all.get_mut(&target.bulk);
+        if let Some(target) = kept.and_then(|kept| kept.targets.get_mut(index(target.place))) {
+            target.result = result;
+        }
+    }
+
+    pub(super) fn results(&self, bulk: BulkId, places: &[u64]) -> Vec<TargetResult> {
+        let targets = self.all.get(&bulk).map(|kept| kept.targets.as_slice()).unwrap_or_default();
+        let result = |place: &u64| targets.get(index(*place)).map(|target| target.result.clone());
+        places.iter().map(|place| result(place).unwrap_or_default()).collect()
     }
 
     pub(super) fn get(&self, bulk: BulkId) -> Option<&Bulk> {

@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
+use unstuck_core::thing::ThingRef;
 
 use crate::contract::{RunChange, Settled, Stage, StageId, StoreError};
 use crate::memory::MemoryStore;
-use crate::memory::batches::runs_in;
+use crate::memory::batches::locked_in;
+use crate::memory::state::LockedByBatch;
 
 /// What waits to be durable.
 #[derive(Debug, Default)]
@@ -146,9 +148,10 @@ impl MemoryStore {
         }
         let others = self.others.into_values().map(|other| other.batches);
         let batches = others.chain([std::mem::take(&mut self.batches)]);
-        let locked = batches.flat_map(BTreeMap::into_values).flat_map(|batch| batch.locked).collect();
-        let broken = self.state.take_back(locked).err();
+        let locked = batches.flat_map(BTreeMap::into_values).flat_map(|batch| batch.locked.runs).collect();
+        let broken = self.state.take_back(LockedByBatch { runs: locked, things: Vec::new() }).err();
         self.state.ready.forget_turns();
+        self.state.things.unlock_all();
         MemoryStore {
             last_stage: self.last_stage,
             last_notice: self.last_notice,
@@ -177,9 +180,9 @@ impl Deferred {
         self.outstanding.push_back(Outstanding { id, stage, last_notice, by, is_unknown });
     }
 
-    /// Whether a stage of somebody else that is on its way has this run.
-    pub(super) fn has_locked(&self, run: RunId, side: usize) -> bool {
+    /// Whether a stage of somebody else that is on its way has this.
+    pub(super) fn has_locked(&self, thing: ThingRef, side: usize) -> bool {
         let others = self.outstanding.iter().filter(|outstanding| outstanding.by.side != side);
-        others.into_iter().any(|outstanding| runs_in(&outstanding.stage).any(|locked| locked == run))
+        others.into_iter().any(|outstanding| locked_in(&outstanding.stage).any(|locked| locked == thing))
     }
 }

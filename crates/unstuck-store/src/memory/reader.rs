@@ -14,6 +14,7 @@ use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::summary::RunSummary;
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 
 use crate::contract::{
@@ -21,7 +22,7 @@ use crate::contract::{
     OpenErrorFilter, PolicyAudit, PolicyHits, Reader, RunChange, RunCounts, RunFilter, RunLogs, SetAside,
     Stage, StoreError, TailError, TailPage, Watchers,
 };
-use crate::memory::state::MemoryState;
+use crate::memory::state::{LockedByBatch, MemoryState};
 
 /// What is durable, shared with whoever reads it.
 #[derive(Debug)]
@@ -72,9 +73,13 @@ impl Durable {
         };
         let events: Vec<(RunId, u64)> = stage.runs.iter().flat_map(happened).collect();
         let mut durable = self.state();
-        let mut locked = Vec::with_capacity(runs.len());
-        durable.lock(&runs, &mut locked)?;
-        durable.stage(stage, last_notice, &locked)?;
+        let mut locked = LockedByBatch { runs: Vec::with_capacity(runs.len()), things: Vec::new() };
+        durable.lock(&runs, &mut locked.runs)?;
+        let things: Vec<ThingRef> = stage.things.iter().map(Thing::address).collect();
+        durable.things.lock(&things, &mut locked.things)?;
+        let staged = durable.stage(stage, last_notice, &locked);
+        durable.things.unlock(&locked.things);
+        staged?;
         self.log().extend(events);
         drop(durable);
         self.watchers.tell();

@@ -6,7 +6,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use unstuck_core::bulk::Bulk;
+use unstuck_core::bulk::{Bulk, BulkRef, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::downtime::{Downtime, record_downtime, shift_downtimes};
 use unstuck_core::event::{Event, Fact};
@@ -15,6 +15,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::Run;
 use unstuck_core::slot::SlotClaim;
+use unstuck_core::thing::{Thing, ThingBody, ThingRef};
 use unstuck_core::time::Time;
 
 use crate::contract::{Locked, NoticeId, RunChange, RunCounts, RunFilter, RunLogs, Stage, StoreError};
@@ -27,6 +28,7 @@ use crate::memory::policies::Policies;
 use crate::notices::Notices;
 use crate::ready::ReadyQueues;
 use crate::slots::Slots;
+use crate::things::Things;
 use crate::timers::Timers;
 
 /// All that a store keeps. Ids are ours and grow, so their hash need not withstand anybody; keys are the users', and
@@ -49,10 +51,20 @@ pub(super) struct MemoryState {
     pub(super) logs: FxHashMap<RunId, RunLogs>,
     pub(super) policies: Policies,
     pub(super) bulks: Bulks,
+    pub(super) things: Things,
     pub(super) last_time: Option<Time>,
     pub(super) last_id: u64,
     pub(super) downtimes: Vec<Downtime>,
     pub(super) clock: ClockRecord,
+}
+
+/// What one batch has for itself.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LockedByBatch {
+    /// The runs that it has taken out.
+    pub(super) runs: Vec<RunId>,
+    /// What is no run and is locked.
+    pub(super) things: Vec<ThingRef>,
 }
 
 /// One run.
@@ -98,6 +110,7 @@ impl MemoryState {
             logs: FxHashMap::default(),
             policies: Policies::default(),
             bulks: Bulks::default(),
+            things: Things::default(),
             last_time: None,
             last_id: 0,
             downtimes: Vec::new(),
@@ -133,12 +146,12 @@ impl MemoryState {
         Ok(given)
     }
 
-    /// Ends a batch that has taken out these runs with these changes, or changes nothing but what is out.
+    /// Ends a batch that has locked these with these changes, or changes nothing but what is out.
     pub(super) fn stage(
         &mut self,
         mut stage: Stage,
         last_notice: u64,
-        locked: &[RunId],
+        locked: &LockedByBatch,
     ) -> Result<(), StoreError> {
         let mut undo = Undo::default();
         if let Err(error) = self.check(&mut stage, &mut undo, locked) {
@@ -177,9 +190,10 @@ impl MemoryState {
         for id in stage.delivered {
             self.notices.remove(id);
         }
-        for change in stage.bulks {
-            self.bulks.change(change);
+        for id in stage.postponed {
+            self.notices.postpone(id, stage.at);
         }
+        self.change_things(stage.things, stage.results);
         self.last_time = Some(stage.at);
         self.last_id = self.last_id.max(stage.last_id);
         self.ready.put_back();
@@ -198,9 +212,10 @@ impl MemoryState {
     }
 
     /// Ends a batch that has taken out these runs: whatever is out is made again from its history.
-    pub(super) fn take_back(&mut self, locked: Vec<RunId>) -> Result<(), StoreError> {
+    pub(super) fn take_back(&mut self, locked: LockedByBatch) -> Result<(), StoreError> {
         self.ready.put_back();
-        for id in locked {
+        self.things.unlock(&locked.things);
+        for id in locked.runs {
             let Some(kept) = self.runs.get_mut(&id) else { continue };
             if matches!(kept.run, Residency::Here(_)) {
                 continue;
@@ -241,14 +256,32 @@ impl MemoryState {
                 kept.run = Residency::Here(Box::new(run));
             }
         }
+        copy.things.unlock_all();
         copy
     }
 
     pub(super) fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
-        let id = bulk.id;
-        self.bulks.put(bulk)?;
-        self.last_id = self.last_id.max(id.0);
+        self.bulks.put(bulk.clone())?;
+        self.last_id = self.last_id.max(bulk.id.0);
+        self.things.put(Thing::of_bulk(bulk));
         Ok(())
+    }
+
+    fn change_things(&mut self, things: Vec<Thing>, results: Vec<(BulkRef, TargetResult)>) {
+        for thing in things {
+            let ThingBody::Bulk(bulk) = &thing.body;
+            self.bulks.change((**bulk).clone());
+            self.things.put(thing);
+        }
+        for (target, result) in results {
+            self.bulks.put_result(target, result);
+        }
+    }
+
+    /// When the next timer, thing or postponed notice is due.
+    pub(super) fn next_due(&mut self) -> Option<Time> {
+        let dues = [self.timers.next_due(), self.things.next_due(), self.notices.next_due()];
+        dues.into_iter().flatten().min()
     }
 
     pub(super) fn run_of_key(&self, flow: &str, key: &str) -> Option<RunId> {
@@ -301,10 +334,16 @@ impl MemoryState {
     }
 
     /// Looks at a whole stage before any of it happens. What must be unique is written down on the way.
-    fn check(&mut self, stage: &mut Stage, undo: &mut Undo, locked: &[RunId]) -> Result<(), StoreError> {
+    fn check(
+        &mut self,
+        stage: &mut Stage,
+        undo: &mut Undo,
+        locked: &LockedByBatch,
+    ) -> Result<(), StoreError> {
         check_errors(stage)?;
         check_logs(stage)?;
         self.bulks.check(stage)?;
+        self.things.check(&stage.things, &locked.things)?;
         let mut returned = 0;
         for change in &mut stage.runs {
             returned += usize::from(self.check_run(change, undo)?);
@@ -326,10 +365,10 @@ impl MemoryState {
             self.check_forgotten(*id)?;
             returned += 1;
         }
-        if returned == locked.len() {
+        if returned == locked.runs.len() {
             return Ok(());
         }
-        let out = locked.iter().find(|id| matches!(self.runs[*id].run, Residency::Out(_)));
+        let out = locked.runs.iter().find(|id| matches!(self.runs[*id].run, Residency::Out(_)));
         let id = out.map(ToString::to_string).unwrap_or_default();
         Err(StoreError::Conflict(format!("{id} was locked but is not part of the commit")))
     }

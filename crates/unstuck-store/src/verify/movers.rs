@@ -186,7 +186,8 @@ fn will_notify_parent(
         | NoticeBody::PauseChild
         | NoticeBody::UnpauseChild
         | NoticeBody::ChildChanged { .. }
-        | NoticeBody::ChildEnded { .. } => false,
+        | NoticeBody::ChildEnded { .. }
+        | NoticeBody::TargetEnded { .. } => false,
     };
     let ends = |body: &NoticeBody| match body {
         NoticeBody::ChildEnded { child: ended, .. } => {
@@ -197,7 +198,8 @@ fn will_notify_parent(
         | NoticeBody::CancelChild { .. }
         | NoticeBody::PauseChild
         | NoticeBody::UnpauseChild
-        | NoticeBody::ChildChanged { .. } => false,
+        | NoticeBody::ChildChanged { .. }
+        | NoticeBody::TargetEnded { .. } => false,
     };
     if neighbours.notices_to(child).iter().any(starts) || neighbours.notices_to(parent).iter().any(ends) {
         return Ok(true);
@@ -232,7 +234,8 @@ fn check_parent(
         | NoticeBody::PauseChild
         | NoticeBody::UnpauseChild
         | NoticeBody::ChildChanged { .. }
-        | NoticeBody::ChildEnded { .. } => false,
+        | NoticeBody::ChildEnded { .. }
+        | NoticeBody::TargetEnded { .. } => false,
     };
     if run.is_final()
         || by_user

@@ -141,6 +141,7 @@ impl World {
 
     fn deliver(&mut self) {
         while let Some(Notice { to, body }) = self.notices.pop_front() {
+            let Some(to) = to.run() else { continue };
             let child = if let NoticeBody::StartChild(child) = &body { Some(child.clone()) } else { None };
             let find = |name: &str| self.flows.iter().find(|flow| *flow.name == *name).cloned();
             let flow = child.as_ref().and_then(|child| find(&child.flow));

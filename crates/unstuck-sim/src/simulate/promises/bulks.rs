@@ -304,7 +304,7 @@ impl Order {
         let passed = self.results.values().filter(|passed| **passed).count() as u64;
         let failed = self.results.len() as u64 - passed;
         let under_way = self.acted.len() as u64 - self.results.len() as u64;
-        let wanted = BulkCounts { under_way, passed, failed, refused };
+        let wanted = BulkCounts { under_way, passed, failed, refused, ..BulkCounts::default() };
         if kept.counts != wanted {
             return Some(format!("it counts {:?}, and it is {wanted:?}", kept.counts));
         }

@@ -142,12 +142,21 @@ impl Ledger {
                     self.owed.push((request, answer));
                 }
             }
-            (Request::Start { .. }, Answer::Done | Answer::Already) => {
+            (
+                Request::Start { .. },
+                Answer::Done | Answer::Already | Answer::Scheduled(_) | Answer::Unscheduled,
+            ) => {
                 let what = format!("a start is answered with {answer:?}, which names no run");
                 return Err(Broken { promise: Promise::Kept, run: None, what });
             }
-            (Request::Command { .. }, Answer::Done | Answer::Started(_)) if is_paid => {}
-            (Request::Command { .. }, Answer::Done | Answer::Started(_)) => self.owed.push((request, answer)),
+            (
+                Request::Command { .. },
+                Answer::Done | Answer::Started(_) | Answer::Scheduled(_) | Answer::Unscheduled,
+            ) if is_paid => {}
+            (
+                Request::Command { .. },
+                Answer::Done | Answer::Started(_) | Answer::Scheduled(_) | Answer::Unscheduled,
+            ) => self.owed.push((request, answer)),
             (Request::Executor(_) | Request::Lost { .. }, _) => {}
         }
         Ok(Meaning::Nothing)

@@ -105,7 +105,9 @@ impl Notices {
     pub(super) fn read(store: &mut dyn Store) -> Result<Notices, StoreError> {
         let mut all: BTreeMap<RunId, Vec<NoticeBody>> = BTreeMap::new();
         for (_, notice) in store.notices(usize::MAX)? {
-            all.entry(notice.to).or_default().push(notice.body);
+            if let Some(run) = notice.to.run() {
+                all.entry(run).or_default().push(notice.body);
+            }
         }
         Ok(Notices(all))
     }

@@ -15,13 +15,14 @@ use unstuck_core::json::Json;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 
 use super::{Logged, Twin, assert_same, died};
 use crate::conformance::TestStore;
 use crate::contract::{
     AuditId, BatchId, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Loaded,
-    More, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
+    LockedThing, More, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
     PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
     Versions, Wants,
 };
@@ -49,7 +50,10 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         let mut found = ours.map(|(_, loaded)| loaded);
         let own = found.iter().flatten().next();
         let (versions, last_seen) = own.map(|own| (own.versions, own.last_seen)).unwrap_or_default();
-        let names: Vec<NoticeId> = self.names.names.keys().copied().collect();
+        // What is postponed is left out: which ones these are, the oracle says.
+        let given: Vec<NoticeId> =
+            expected.iter().flat_map(|loaded| &loaded.notices).map(|(id, _)| *id).collect();
+        let names = self.names.of_oracle(&given);
         let rename = |mut loaded: Loaded| {
             for (name, (id, _)) in names.iter().zip(&mut loaded.notices) {
                 *id = *name;
@@ -98,11 +102,38 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
     }
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
-        let strip =
-            |all: Vec<(NoticeId, Notice)>| all.into_iter().map(|(_, notice)| notice).collect::<Vec<_>>();
-        let found =
-            self.same(|oracle| oracle.notices(limit).map(strip), |store| store.notices(limit).map(strip))?;
-        Ok(self.names.names.keys().copied().zip(found).collect())
+        let mut ids = Vec::new();
+        let found = self.same(
+            |oracle| oracle.notices(limit).map(|all| split_ids(all, &mut ids)),
+            |store| store.notices(limit).map(|all| split_ids(all, &mut Vec::new())),
+        )?;
+        Ok(self.names.of_oracle(&ids).into_iter().zip(found).collect())
+    }
+
+    fn notices_to(&mut self, thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
+        let mut ids = Vec::new();
+        let found = self.same(
+            |oracle| oracle.notices_to(thing, limit).map(|all| split_ids(all, &mut ids)),
+            |store| store.notices_to(thing, limit).map(|all| split_ids(all, &mut Vec::new())),
+        )?;
+        Ok(self.names.of_oracle(&ids).into_iter().zip(found).collect())
+    }
+
+    fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<Thing>, StoreError> {
+        self.same(|oracle| oracle.due_things(now, limit), |store| store.due_things(now, limit))
+    }
+
+    fn lock_things(&mut self, batch: BatchId, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError> {
+        let (theirs, ours) = self.names_of_batch(batch);
+        self.same(|oracle| oracle.lock_things(theirs, things), |store| store.lock_things(ours, things))
+    }
+
+    fn things(&mut self) -> Result<Vec<Thing>, StoreError> {
+        self.same(Store::things, Store::things)
+    }
+
+    fn target_results(&mut self, bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError> {
+        self.same(|oracle| oracle.target_results(bulk, places), |store| store.target_results(bulk, places))
     }
 
     fn set_aside(&mut self, run: RunId, aside: SetAside) {
@@ -134,6 +165,8 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         let (mut theirs, mut ours) = (stage.clone(), stage.clone());
         theirs.delivered = self.names.translate(&stage.delivered, |(oracle, _)| oracle);
         ours.delivered = self.names.translate(&stage.delivered, |(_, store)| store);
+        theirs.postponed = self.names.translate(&stage.postponed, |(oracle, _)| oracle);
+        ours.postponed = self.names.translate(&stage.postponed, |(_, store)| store);
         let mut id = None;
         let result = self.both(
             |oracle| oracle.stage(of_oracle, theirs).map(|_| ()),
@@ -454,4 +487,11 @@ fn without_results(mut targets: Vec<Target>) -> Vec<Target> {
         target.result = TargetResult::Pending;
     }
     targets
+}
+
+/// The notices alone; what they are called is noted.
+fn split_ids(all: Vec<(NoticeId, Notice)>, ids: &mut Vec<NoticeId>) -> Vec<Notice> {
+    let (names, notices): (Vec<NoticeId>, Vec<Notice>) = all.into_iter().unzip();
+    *ids = names;
+    notices
 }

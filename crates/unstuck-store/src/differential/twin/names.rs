@@ -46,6 +46,13 @@ impl Names {
         }
     }
 
+    /// How the twin names what the oracle names so.
+    pub(super) fn of_oracle(&self, ids: &[NoticeId]) -> Vec<NoticeId> {
+        let names: BTreeMap<NoticeId, NoticeId> =
+            self.names.iter().map(|(name, (oracle, _))| (*oracle, *name)).collect();
+        ids.iter().filter_map(|id| names.get(id).copied()).collect()
+    }
+
     pub(super) fn translate(
         &self,
         ids: &[NoticeId],

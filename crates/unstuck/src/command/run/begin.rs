@@ -316,7 +316,7 @@ fn start_run(
     };
     match handle.start(start) {
         Ok(Answer::Started(run) | Answer::Exists(run)) => Ok(run),
-        Ok(Answer::Done | Answer::Already) => {
+        Ok(Answer::Done | Answer::Already | Answer::Scheduled(_) | Answer::Unscheduled) => {
             Err(CommandError::internal("the engine did not name the run it started; please report this"))
         }
         Err(error) => Err(error.into()),
