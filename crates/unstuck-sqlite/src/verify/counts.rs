@@ -31,7 +31,9 @@ impl RowCounts {
 
     pub(crate) fn append(&mut self, other: RowCounts) {
         for (kind, flows) in other.0 {
-            flows.into_iter().for_each(|(flow, count)| self.add(kind, &flow, count));
+            for (flow, count) in flows {
+                self.add(kind, &flow, count);
+            }
         }
     }
 

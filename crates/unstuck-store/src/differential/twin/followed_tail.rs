@@ -1,4 +1,4 @@
-//! A tail that is followed from the first event on, whatever happens to the store: it tells what was staged, once.
+//! A tail that is followed from the first event on, whatever happens to the store: it tells what was expected, once.
 
 use std::collections::BTreeSet;
 
@@ -33,9 +33,12 @@ impl FollowedTail {
         let is_left = |(run, _): &(RunId, u64)| !forgotten.contains(run);
         let changes = stages.flat_map(|stage| &stage.runs);
         let events = changes.flat_map(|change| change.events.iter().map(|event| (change.run.id, event.seq)));
-        let staged: Vec<(RunId, u64)> = events.filter(is_left).collect();
+        let expected: Vec<(RunId, u64)> = events.filter(is_left).collect();
         let told: Vec<(RunId, u64)> = self.told.iter().copied().filter(is_left).collect();
-        assert!(told.len() <= staged.len() && (!all || told.len() == staged.len()), "{told:?} of {staged:?}");
-        assert_eq!(told, staged[..told.len()], "each once, in their order");
+        assert!(
+            told.len() <= expected.len() && (!all || told.len() == expected.len()),
+            "{told:?} of {expected:?}"
+        );
+        assert_eq!(told, expected[..told.len()], "each once, in their order");
     }
 }
