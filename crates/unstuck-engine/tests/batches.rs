@@ -329,6 +329,9 @@ fn what_may_have_been_handed_out_is_handed_out_once_and_takes_room_once() {
         }
         assert_eq!(bench.jobs.len(), 0, "{happens}: nobody knows");
         bench.engine.store().look_up_outcomes();
+        bench.go();
+        // A store that was away is asked again in a moment.
+        bench.now = bench.now + Millis::seconds(1);
         for _ in 0..4 {
             bench.go();
             bench.now = bench.now + Millis::seconds(1);

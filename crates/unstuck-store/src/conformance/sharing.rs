@@ -96,6 +96,8 @@ pub fn a_run_that_somebody_else_has_is_busy<S: SharedTestStore>(make: &mut dyn F
     let mut driver = Driver::new(make());
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let (first, second) = (driver.start(&flow), driver.start(&flow));
+    // What is on its way to the disk is its server's until it is there.
+    driver.store.make_durable(usize::MAX);
     let mut other = driver.store.another();
     let batch = other.begin().expect("begins");
     let theirs = other.lock(batch, &[first]).expect("locks");
@@ -155,6 +157,7 @@ pub fn each_is_told_of_its_own_stages<S: SharedTestStore>(make: &mut dyn FnMut()
     let mut driver = Driver::new(make());
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let run = driver.start(&flow);
+    driver.store.make_durable(usize::MAX);
     let (mut store, driver) = driver.split();
     let other = store.another();
     let mut driver = driver.continue_with(other);
@@ -171,6 +174,7 @@ pub fn who_is_gone_holds_nothing<S: SharedTestStore>(make: &mut dyn FnMut() -> S
     let mut driver = Driver::new(make());
     let flow = driver.keep(sequence("f", vec![action("a")]));
     let run = driver.start(&flow);
+    driver.store.make_durable(usize::MAX);
     let mut other = driver.store.another();
     let batch = other.begin().expect("begins");
     assert!(matches!(other.lock(batch, &[run]).expect("locks")[0], Locked::Here(_)));
@@ -242,6 +246,7 @@ pub fn an_ended_session_is_given_to_one<S: SharedTestStore>(make: &mut dyn FnMut
 /// Whoever was taken for dead begins no transaction, ends none and keeps nothing; with a new session it goes on.
 pub fn a_session_that_has_ended_changes_nothing<S: SharedTestStore>(make: &mut dyn FnMut() -> S) {
     let (mut driver, attempt, _) = with_local_attempt(make());
+    driver.store.make_durable(usize::MAX);
     let mut other = driver.store.another();
     other.open_session(session([2; 32])).expect("begins");
     driver.begin().expect("begins");
