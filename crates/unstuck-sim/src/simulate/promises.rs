@@ -442,7 +442,7 @@ impl Promises {
             return Ok(());
         }
         let notices = Notices::read(store)?;
-        self.check_shown(store, &touched)?;
+        self.check_shown(store, touched)?;
         for id in touched {
             self.look_at_run(store, flows, *id, &notices)?;
         }
