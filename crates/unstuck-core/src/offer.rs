@@ -183,7 +183,8 @@ impl Offers {
         let place = |line| Place { line, before: None, after: None };
         let places = std::iter::once(EVERYONE).chain(lines).map(place).collect();
         let offer = Offer { worker: worker.clone(), queues: queues.clone(), free: 0, max_load: 0 };
-        let member = self.members.insert(Member { offer, held, capacity, places, in_line: false, is_caller: false });
+        let member =
+            self.members.insert(Member { offer, held, capacity, places, in_line: false, is_caller: false });
         self.by_worker.insert((worker.name.clone(), worker.incarnation), member);
         member
     }

@@ -288,7 +288,9 @@ impl WorkerCalls {
                 }
                 self.take_interrupt(engine, &key, LostAttempt { attempt, why });
             }
-            Output::CleanUp { .. } | Output::Happened { .. } | Output::Forgotten { .. } => return Some(output),
+            Output::CleanUp { .. } | Output::Happened { .. } | Output::Forgotten { .. } => {
+                return Some(output);
+            }
         }
         None
     }

@@ -127,7 +127,10 @@ mod tests {
     #[test]
     fn a_run_that_stays_busy_is_tried_less_and_less_often_and_a_fresh_one_soon() {
         let (mut busy, mut inbox) = (BusyRequests::default(), VecDeque::new());
-        let (old, fresh) = (FxHashSet::from_iter([ThingRef::Run(RunId(1))]), FxHashSet::from_iter([ThingRef::Run(RunId(2))]));
+        let (old, fresh) = (
+            FxHashSet::from_iter([ThingRef::Run(RunId(1))]),
+            FxHashSet::from_iter([ThingRef::Run(RunId(2))]),
+        );
         let mut now = Time(100);
         let mut waits = Vec::new();
         for _ in 0..12 {

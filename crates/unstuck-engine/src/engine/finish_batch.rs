@@ -8,8 +8,8 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::error::{Error, Reason};
 use unstuck_store::contract::{BatchId, Interrupt, Stage, Store, StoreError};
 
-use super::{Engine, key_of};
 use super::settling::OutstandingBatch;
+use super::{Engine, key_of};
 use crate::batch::{Batch, PayloadRead, dispatches};
 use crate::document::JobDetails;
 use crate::executor::{ExecutorReport, Job};

@@ -310,6 +310,8 @@ pub fn a_thing_that_somebody_else_has_is_busy<S: SharedTestStore>(make: &mut dyn
     change_bulk(bulk, BulkCommand::Pause, &driver.bulk_context()).expect("it is paused");
     let stage = Stage { at: driver.now, things: vec![thing.clone()], ..Stage::default() };
     driver.stage(stage).expect("stages");
+    // What is on its way to the disk is its server's until it is there.
+    driver.store.make_durable(usize::MAX);
     let batch = other.begin().expect("begins");
     assert_eq!(other.lock_things(batch, &[address]), Ok(vec![LockedThing::Here(thing)]));
     driver.begin().expect("begins");
