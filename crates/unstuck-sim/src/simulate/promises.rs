@@ -683,6 +683,7 @@ fn unless_away(result: Result<(), CheckError>) -> Result<(), Broken> {
 /// Whether the engine has nothing to do at its own time, and everything is durable.
 fn is_quiet<S: Store>(engine: &mut Engine<S>) -> bool {
     engine.trouble().is_none()
+        && engine.backlog() == 0
         && !engine.waits_for_locks()
         && matches!(engine.next_step(), NextStep::At(_) | NextStep::Idle)
 }

@@ -340,6 +340,7 @@ impl<'a, S: TestStore> World<'a, S> {
         }
         self.collect_durable();
         let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(false) };
+        self.promises.set_asked(!host.mailbox.is_empty());
         self.promises.check_after_step(&mut host.engine, moment)?;
         self.record_answers();
         self.count_busy();

@@ -222,14 +222,23 @@ pub(crate) fn same_tail(reader: &dyn Reader, runs: &[Run]) {
 
 /// Follows a tail to its end: what it tells, and where it goes on.
 pub(crate) fn follow(reader: &dyn Reader, from: &Cursor, limit: usize) -> (Vec<(RunId, Event)>, Cursor) {
+    try_to_follow(reader, from, limit).expect("goes on")
+}
+
+/// The same, of a store whose process may die.
+pub(crate) fn try_to_follow(
+    reader: &dyn Reader,
+    from: &Cursor,
+    limit: usize,
+) -> Result<(Vec<(RunId, Event)>, Cursor), TailError> {
     let (mut all, mut cursor) = (Vec::new(), from.clone());
     loop {
-        let page = reader.tail(&cursor, limit).expect("goes on");
+        let page = reader.tail(&cursor, limit)?;
         assert!(page.events.len() <= limit);
         all.extend(page.events);
         cursor = page.next;
         if page.is_end {
-            return (all, cursor);
+            return Ok((all, cursor));
         }
     }
 }

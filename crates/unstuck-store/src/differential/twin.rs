@@ -123,7 +123,10 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
             return;
         }
         let reader = self.store().reader();
-        self.tail.follow(&*reader);
+        if let Err(error) = self.tail.follow(&*reader) {
+            assert!(self.has_crashed(), "{error:?}");
+            return;
+        }
         self.tail.compare(self.log.iter().map(|logged| &logged.stage), self.outstanding() == 0);
         if self.outstanding() == 0 {
             let turn = self.log.len();

@@ -129,7 +129,9 @@ impl EarlyEvents {
         open: &OpenRequests,
     ) -> Result<bool, Broken> {
         let own = self.events.iter().position(|event| event.ticket == ticket);
-        let done = answer.filter(|answer| matches!(answer, Answer::Done | Answer::Started(_)));
+        let done = answer.filter(|answer| {
+            matches!(answer, Answer::Done | Answer::Started(_) | Answer::Scheduled(_) | Answer::Unscheduled)
+        });
         if let Some(answer) = done {
             let fits = |event: &EarlyEvent| event.fits(session, request, answer);
             let place = own.filter(|place| fits(&self.events[*place]));

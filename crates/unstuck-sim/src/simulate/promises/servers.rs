@@ -52,6 +52,8 @@ pub(super) struct Servers {
     flows: BTreeMap<Arc<str>, Vec<(Time, FlowId)>>,
     /// What each has to do next, if nothing has changed since it rests.
     resting: Vec<Option<(NextStep, u64)>>,
+    /// Whether the one that was stepped has more to take in: what it has done may have made somebody speak.
+    is_asked: bool,
     /// How many stages are durable.
     durable: u64,
     /// How many were when all was last looked at.
@@ -189,6 +191,11 @@ impl Servers {
 }
 
 impl Promises {
+    /// Whether something waits to be taken in by the server that was stepped.
+    pub fn set_asked(&mut self, is_asked: bool) {
+        self.servers.is_asked = is_asked;
+    }
+
     /// So many servers share the store.
     pub fn of_nodes(count: usize) -> Promises {
         let mut promises = Promises { servers: Servers::new(count), ..Promises::new() };
@@ -283,7 +290,7 @@ impl Promises {
         if engine.is_stopped() {
             return Ok(());
         }
-        let is_quiet = is_quiet(engine);
+        let is_quiet = is_quiet(engine) && !self.servers.is_asked;
         // By the clock of the store, which all of them go by.
         let next = match engine.next_step() {
             NextStep::At(at) => NextStep::At(engine.to_store_time(at)),

@@ -143,6 +143,8 @@ impl<S: TestStore> World<'_, S> {
 
     /// Answers whatever waits for a person. Gives whether there was anything.
     fn answer_all(&mut self, answers: &mut Answers) -> bool {
+        // Whoever was visited last may be gone.
+        self.go_to_asked(self.here, false);
         let mut found: Vec<(OperatorAct, RunId, UnitRef)> = Vec::new();
         for run in self.known_runs().iter().filter(|run| !run.is_final()) {
             find(run, answers, &mut found);

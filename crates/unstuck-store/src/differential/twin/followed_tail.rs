@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use unstuck_core::id::RunId;
 
-use crate::conformance::tails::follow;
-use crate::contract::{Cursor, Reader, Stage};
+use crate::conformance::tails::try_to_follow;
+use crate::contract::{Cursor, Reader, Stage, TailError};
 
 /// What a tail has told so far.
 #[derive(Default)]
@@ -17,13 +17,16 @@ pub(super) struct FollowedTail {
 }
 
 impl FollowedTail {
-    /// Follows it to its end, from where it was left.
-    pub(super) fn follow(&mut self, reader: &dyn Reader) {
-        let start = || reader.cursor().expect("is there").with_position(0);
-        let cursor = self.cursor.take().unwrap_or_else(start);
-        let (events, next) = follow(reader, &cursor, 7);
+    /// Follows it to its end, from where it was left. The process of the store may die meanwhile: then it is where it was.
+    pub(super) fn follow(&mut self, reader: &dyn Reader) -> Result<(), TailError> {
+        let cursor = match &self.cursor {
+            Some(cursor) => cursor.clone(),
+            None => reader.cursor().map_err(TailError::Store)?.with_position(0),
+        };
+        let (events, next) = try_to_follow(reader, &cursor, 7)?;
         self.told.extend(events.into_iter().map(|(run, event)| (run, event.seq)));
         self.cursor = Some(next);
+        Ok(())
     }
 
     /// It has told the events of these stages in their order: all of them, or the first of them. Those of runs that were
