@@ -136,7 +136,6 @@ impl Runtime {
         }
         engine.watch(observer.is_some());
         let thread = std::thread::spawn(move || {
-            let _running = running;
             let keeper = EngineTimer::new(clocks);
             let mut driver = Driver {
                 engine,
@@ -155,7 +154,9 @@ impl Runtime {
                 first: None,
             };
             driver.drive();
-            driver.stopped()
+            let stopped = driver.stopped();
+            drop(running);
+            stopped
         });
         Runtime { handle, thread: Some(thread) }
     }

@@ -206,7 +206,9 @@ impl Batch {
             let (own, others): (Vec<_>, Vec<_>) =
                 std::mem::take(&mut self.deliveries).into_iter().partition(is_own);
             self.deliveries = others.into();
-            own.into_iter().for_each(|notice| self.queue_result(id, None, notice.body));
+            for notice in own {
+                self.queue_result(id, None, notice.body);
+            }
         }
         self.fold_results(tools)
     }

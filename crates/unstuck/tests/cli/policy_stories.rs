@@ -167,8 +167,9 @@ fn policies_are_changed_while_a_run_is_in_progress() {
     assert_eq!((&preview["matched"], &preview["runs"][0]["step"]), (&json!(1), &json!("load")), "{preview}");
     assert_eq!(store.unstuck(&["policy", "load", &file, "--replace"]).code, 0);
     assert_eq!(hits(&store), [("resets".to_owned(), 1, 1)]);
-    let applied = store.unstuck(&["policy", "apply", "resets", "-o", "json"]).json();
-    assert_eq!(applied, json!({"moved": 1, "unscheduled": 0, "unchanged": 0}));
+    let mut applied = store.unstuck(&["policy", "apply", "resets", "-o", "json"]).json();
+    assert!(applied["bulk"].take().as_str().is_some_and(|bulk| bulk.starts_with("bulk_")), "{applied}");
+    assert_eq!(applied, json!({"bulk": null, "moved": 1, "unscheduled": 0, "unchanged": 0}));
     let ran = run.wait();
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
     assert!(ran.stdout.contains(": ada applied the policies"), "{}", ran.stdout);
