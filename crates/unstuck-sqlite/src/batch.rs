@@ -66,7 +66,7 @@ impl SqliteStore {
             waiting: state.ready.highest_waiting(&wants.queues),
             admissible: state.slots.admissible(wants.admissions),
             due: state.timers.due(wants.now, wants.due),
-            notices: state.notices.first(wants.now, wants.notices),
+            notices: state.notices.list_due(wants.now, wants.notices),
             things: state.things.due(wants.now, wants.things),
             noticed: wants.about.iter().filter(is_noticed).copied().collect(),
             versions: self.versions,

@@ -19,7 +19,7 @@ use unstuck_core::time::Time;
 use unstuck_core::wakeup::Wakeup;
 use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
 use unstuck_store::invariants::{NOT_YET, check_errors, check_events, check_logs, check_results};
-use unstuck_store::tally::hits_of;
+use unstuck_store::tally::list_hits;
 
 use crate::hot_runs::Residency;
 use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups};
@@ -40,7 +40,7 @@ impl SqliteStore {
         check_logs(stage)?;
         check_results(stage, |bulk| bulk::total(&self.reader, bulk))?;
         let locked_things = self.batch.as_ref().map(|batch| batch.locked_things.as_slice());
-        self.state.things.check(&stage.things, locked_things.unwrap_or_default())?;
+        self.state.things.check_changes(&stage.things, locked_things.unwrap_or_default())?;
         let mut returned = 0;
         let mut keys = FxHashSet::default();
         let mut seen = FxHashSet::default();
@@ -143,14 +143,14 @@ impl SqliteStore {
 
     /// Makes the change of one run visible, and puts what must be written into the job.
     pub(crate) fn apply_run_change(&mut self, change: RunChange, at: Time, job: &mut PendingTransaction) {
-        job.errors.hits.extend(hits_of(&change).map(|(policy, at)| (policy.id.clone(), at)));
+        job.errors.hits.extend(list_hits(&change).map(|(policy, at)| (policy.id.clone(), at)));
         let RunChange { run, flow, mut events, payloads, wakeups, replaces_all, slot, leases, open_errors } =
             change;
         let id = run.id;
         job.errors.open.extend(open_errors.into_iter().map(|(unit, error)| (id, unit, error)));
         let shift = events.iter().map(Event::clock_shift).fold(0, i64::saturating_add);
         if shift != 0 {
-            self.state.timers.shift(id, shift);
+            self.state.timers.shift_moved_leases(id, shift);
         }
         let mut has_leases = !leases.is_empty();
         self.move_leases(id, &leases, job);

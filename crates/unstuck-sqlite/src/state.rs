@@ -90,7 +90,7 @@ impl StoreState {
     pub(crate) fn fresh_run(&self, id: RunId) -> Option<FreshRun> {
         let hot = self.hot.get(id)?;
         match &hot.run {
-            Residency::Here(run) => Some(FreshRun::of(run, hot, self.timers.first_of(id))),
+            Residency::Here(run) => Some(FreshRun::of(run, hot, self.timers.first_due_of(id))),
             Residency::Out(_) => None,
         }
     }

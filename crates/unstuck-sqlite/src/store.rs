@@ -304,17 +304,17 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.timers.after(after, limit))
+        Ok(self.state.timers.list_after(after, limit))
     }
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.notices.all(limit))
+        Ok(self.state.notices.list_all(limit))
     }
 
     fn notices_to(&mut self, thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.notices.to(thing, limit))
+        Ok(self.state.notices.list_to(thing, limit))
     }
 
     fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<Thing>, StoreError> {

@@ -4,7 +4,7 @@ use rusqlite::{Connection, Transaction, params};
 use unstuck_core::id::RunId;
 use unstuck_core::model::log::LogRecord;
 use unstuck_store::contract::StoreError;
-use unstuck_store::logs::{RunLogs, retained};
+use unstuck_store::logs::{RunLogs, count_retained};
 
 use crate::checksum;
 use crate::error::store_error;
@@ -25,7 +25,7 @@ pub(crate) fn write(transaction: &Transaction<'_>, logs: &[LogRecord]) -> Result
         let place = known.first().map_or(1, |(last, _)| last + 1);
         let size = record.log.size();
         let older = known.iter().map(|(_, size)| usize::try_from(*size).unwrap_or(usize::MAX));
-        let kept = retained(std::iter::once(size).chain(older));
+        let kept = count_retained(std::iter::once(size).chain(older));
         let sql = "INSERT INTO attempt_log (run, place, size, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)";
         let sum = of_log(run, unsigned(place), &body);
         prepare(transaction, sql)?

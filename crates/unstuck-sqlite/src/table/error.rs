@@ -217,7 +217,7 @@ pub(crate) fn hits(connection: &Connection) -> Result<Vec<PolicyHits>, StoreErro
     Query::new("SELECT policy, hits, last FROM policy_hit").rows(connection, |row| {
         let policy: String = row.get(0).map_err(store_error)?;
         let hits = unsigned(row.get(1).map_err(store_error)?);
-        tally.hit(policy.into(), hits, Time(row.get(2).map_err(store_error)?));
+        tally.add_hits(policy.into(), hits, Time(row.get(2).map_err(store_error)?));
         Ok(())
     })?;
     let sql = "SELECT policy, run FROM open_error INDEXED BY open_error_group
@@ -225,10 +225,10 @@ pub(crate) fn hits(connection: &Connection) -> Result<Vec<PolicyHits>, StoreErro
     Query::new(sql).rows(connection, |row| {
         let policy = row.get_ref(0).map_err(store_error)?;
         let policy = policy.as_str().map_err(|error| broken(error.to_string()))?;
-        tally.will_resume(policy, RunId(unsigned(row.get(1).map_err(store_error)?)));
+        tally.add_scheduled(policy, RunId(unsigned(row.get(1).map_err(store_error)?)));
         Ok(())
     })?;
-    Ok(tally.end())
+    Ok(tally.into_hits())
 }
 
 /// Runs from before open errors were kept that nobody has looked at since.
