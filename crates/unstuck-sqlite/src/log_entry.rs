@@ -10,7 +10,7 @@ use unstuck_core::time::Time;
 use unstuck_core::wakeup::{ReadyAttempt, Wakeup};
 use unstuck_store::contract::StoreError;
 
-use crate::error::broken;
+use crate::error::broken_store;
 
 /// A row of the log.
 #[derive(Clone, Debug, Deserialize)]
@@ -100,18 +100,18 @@ impl StoredWakeup {
 
 /// The text of anything that is kept.
 pub(crate) fn to_text(value: &impl Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| broken(format!("a row cannot be written: {error}")))
+    serde_json::to_string(value).map_err(|error| broken_store(format!("a row cannot be written: {error}")))
 }
 
 /// The text of anything that is kept, in a buffer that can be used again.
 pub(crate) fn to_text_in<'a>(buffer: &'a mut Vec<u8>, value: &impl Serialize) -> Result<&'a str, StoreError> {
     buffer.clear();
     serde_json::to_writer(&mut *buffer, value)
-        .map_err(|error| broken(format!("a row cannot be written: {error}")))?;
-    std::str::from_utf8(buffer).map_err(|error| broken(format!("a row cannot be written: {error}")))
+        .map_err(|error| broken_store(format!("a row cannot be written: {error}")))?;
+    std::str::from_utf8(buffer).map_err(|error| broken_store(format!("a row cannot be written: {error}")))
 }
 
 /// What a text was made of.
 pub(crate) fn from_text<T: serde::de::DeserializeOwned>(text: &str, what: &str) -> Result<T, StoreError> {
-    serde_json::from_str(text).map_err(|error| broken(format!("{what} is damaged: {error}")))
+    serde_json::from_str(text).map_err(|error| broken_store(format!("{what} is damaged: {error}")))
 }

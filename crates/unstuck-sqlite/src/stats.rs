@@ -45,7 +45,7 @@ pub struct Stats {
 const NUMBERS: u64 = 24;
 
 impl Written {
-    /// The bytes of all its rows, about.
+    /// Estimates the bytes of all rows: texts are counted, numbers are taken as 24 bytes a row.
     pub fn bytes(&self) -> u64 {
         let Written { stages: _, events, payloads, keys, runs, wakes, snapshots } = self;
         [events, payloads, keys, runs, wakes, snapshots]

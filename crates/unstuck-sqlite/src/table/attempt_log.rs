@@ -13,8 +13,8 @@ use crate::table::number;
 use crate::table::prepare;
 use crate::table::unsigned;
 
-/// Writes what a stage has to keep, and drops what is too old.
-pub(crate) fn write(transaction: &Transaction<'_>, logs: &[LogRecord]) -> Result<(), StoreError> {
+/// Writes the logs of a stage, and deletes those of the same run above the limits of number and size.
+pub(crate) fn write_logs(transaction: &Transaction<'_>, logs: &[LogRecord]) -> Result<(), StoreError> {
     for record in logs {
         let run = record.attempt.run;
         let (id, body) = (number(run.0)?, to_text(record)?);
@@ -27,7 +27,7 @@ pub(crate) fn write(transaction: &Transaction<'_>, logs: &[LogRecord]) -> Result
         let older = known.iter().map(|(_, size)| usize::try_from(*size).unwrap_or(usize::MAX));
         let kept = count_retained(std::iter::once(size).chain(older));
         let sql = "INSERT INTO attempt_log (run, place, size, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let sum = of_log(run, unsigned(place), &body);
+        let sum = sum_log(run, unsigned(place), &body);
         prepare(transaction, sql)?
             .execute(params![id, place, number(size as u64)?, body, sum])
             .map_err(store_error)?;
@@ -41,7 +41,7 @@ pub(crate) fn write(transaction: &Transaction<'_>, logs: &[LogRecord]) -> Result
 }
 
 /// The logs of a run.
-pub(crate) fn of_run(connection: &Connection, run: RunId) -> Result<RunLogs, StoreError> {
+pub(crate) fn list_logs(connection: &Connection, run: RunId) -> Result<RunLogs, StoreError> {
     let sql = "SELECT place, body, sum FROM attempt_log WHERE run = ?1 ORDER BY place";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let mut rows = statement.query([number(run.0)?]).map_err(store_error)?;
@@ -51,7 +51,7 @@ pub(crate) fn of_run(connection: &Connection, run: RunId) -> Result<RunLogs, Sto
         if logs.kept.is_empty() {
             logs.dropped = place.saturating_sub(1);
         }
-        let record = record(row, run, place, 1).map_err(|why| {
+        let record = read_log(row, run, place, 1).map_err(|why| {
             StoreError::Damaged(format!(
                 "log {place} of {run} is damaged: {why}; the run itself is not affected"
             ))
@@ -61,8 +61,8 @@ pub(crate) fn of_run(connection: &Connection, run: RunId) -> Result<RunLogs, Sto
     Ok(logs)
 }
 
-/// What a row has at these columns: a log, then its checksum. Or what is wrong with it.
-pub(crate) fn record(
+/// Reads a log from `column`, and its checksum from the next; the error says what is damaged.
+pub(crate) fn read_log(
     row: &rusqlite::Row<'_>,
     run: RunId,
     place: u64,
@@ -71,7 +71,7 @@ pub(crate) fn record(
     let body = row.get_ref(column).map_err(|error| error.to_string())?;
     let body = body.as_str().map_err(|error| error.to_string())?;
     let kept: Option<i64> = row.get(column + 1).map_err(|error| error.to_string())?;
-    if !checksum::is_valid(kept, of_log(run, place, body)) {
+    if !checksum::is_sum_valid(kept, sum_log(run, place, body)) {
         return Err(checksum::WRONG_SUM.to_owned());
     }
     let record: LogRecord = serde_json::from_str(body).map_err(|error| error.to_string())?;
@@ -79,13 +79,12 @@ pub(crate) fn record(
 }
 
 /// Removes the logs of a run.
-pub(crate) fn forget(transaction: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
+pub(crate) fn delete_logs(transaction: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
     let sql = "DELETE FROM attempt_log WHERE run = ?1";
     prepare(transaction, sql)?.execute([number(run.0)?]).map_err(store_error)?;
     Ok(())
 }
 
-/// The checksum of a log.
-fn of_log(run: RunId, place: u64, body: &str) -> i32 {
-    checksum::sum(&[run.0, place], &[body])
+fn sum_log(run: RunId, place: u64, body: &str) -> i32 {
+    checksum::sum_row(&[run.0, place], &[body])
 }
