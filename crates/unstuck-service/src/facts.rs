@@ -47,6 +47,7 @@ impl FactTeller {
         facts.iter().map(|fact| self.convert_fact(flow, fact)).collect()
     }
 
+    /// Converts a fact to the view of its type: fields that a type does not have stay empty.
     fn convert_fact(&mut self, flow: &Flow, fact: &Fact) -> FactView {
         self.remember_attempt(fact);
         let mut view = FactView { kind: fact_type(fact).to_owned(), ..FactView::default() };

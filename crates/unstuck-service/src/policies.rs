@@ -18,6 +18,7 @@ const MOST: usize = 1_000;
 /// So many changes are shown with a policy.
 const SHOWN_CHANGES: usize = 10;
 
+/// Lists all policies on one page: there are few.
 pub(crate) fn list_policies(reader: &dyn Reader) -> Result<PoliciesView, ServiceError> {
     Ok(PoliciesView { policies: build_policy_views(reader)?, next: None })
 }

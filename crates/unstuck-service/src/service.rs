@@ -177,6 +177,7 @@ fn catch_panic(answer: impl FnOnce() -> Result<String, ServiceError>) -> Result<
     })
 }
 
+/// Writes an answer as JSON: every caller, socket or terminal, gets the same text.
 pub(crate) fn to_json(answer: &impl Serialize) -> Result<String, ServiceError> {
     serde_json::to_string(answer)
         .map_err(|error| ServiceError::internal(format!("the answer cannot be written as JSON: {error}")))

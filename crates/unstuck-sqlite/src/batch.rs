@@ -105,6 +105,7 @@ impl SqliteStore {
         Ok(More { runs: self.lock_runs(runs)?, payloads: found, backlog })
     }
 
+    /// Locks things for an open batch; they are free again when it ends.
     pub(crate) fn lock_things_for(
         &mut self,
         batch: BatchId,

@@ -72,6 +72,7 @@ fn remove_parts(folder: &Path) {
     }
 }
 
+/// Says that no copy was made if what was copied is damaged; other errors stay as they are.
 fn copy_error(error: StoreError) -> StoreError {
     match error {
         StoreError::Damaged(what) | StoreError::Broken(what) => {

@@ -67,6 +67,7 @@ pub(crate) fn add_path(path: &Path, error: StoreError) -> StoreError {
     }
 }
 
+/// Builds the error of a full disk; the path is added by who knows it.
 fn disk_full() -> StoreError {
     StoreError::Full(String::new())
 }
@@ -84,6 +85,7 @@ fn is_out_of_space(error: &rusqlite::Error) -> bool {
     }
 }
 
+/// A quota and a limit of the size of files count as a full disk: room must be made all the same.
 fn is_disk_full(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }

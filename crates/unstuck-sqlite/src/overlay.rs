@@ -137,6 +137,7 @@ struct AllTold {
 }
 
 impl Published {
+    /// Locks what is published. A panic of another thread does not make it wrong, so poisoning is ignored.
     fn told(&self) -> MutexGuard<'_, AllTold> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -156,6 +157,7 @@ impl Published {
         self.watchers.tell();
     }
 
+    /// Publishes that a run is set aside, or is not any more: known to this process only, so not in the file.
     pub(crate) fn set_aside(&self, run: RunId, aside: Option<SetAside>) {
         let mut told = self.told();
         match aside {
@@ -187,6 +189,7 @@ impl Published {
         told.broken.clone().map_or(Ok(head), Err)
     }
 
+    /// Fails if the store has stopped.
     pub(crate) fn check_usable(&self) -> Result<(), StoreError> {
         self.told().broken.clone().map_or(Ok(()), Err)
     }

@@ -74,6 +74,7 @@ impl ReadPool {
         }
     }
 
+    /// Locks the list of connections. It is right after every step, so poisoning is ignored.
     fn lock_connections(&self) -> MutexGuard<'_, Connections> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -71,6 +71,7 @@ impl RecentKeys {
         self.known.get(&(Arc::from(flow), Arc::from(key))).copied()
     }
 
+    /// Keeps the key of a run that `stage` will write: until then it is not found in the file.
     pub(crate) fn put(&mut self, flow: &Arc<str>, key: &Arc<str>, run: RunId, stage: u64) {
         let name = (flow.clone(), key.clone());
         self.known.insert(name.clone(), run);

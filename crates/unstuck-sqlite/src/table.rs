@@ -43,6 +43,7 @@ pub(crate) fn snapshot(connection: &Connection) -> Result<Option<Transaction<'_>
     connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose().map_err(store_error)
 }
 
+/// Prepares a statement, or takes it from the cache of the connection.
 pub(crate) fn prepare<'a>(
     transaction: &'a Transaction<'_>,
     sql: &str,

@@ -72,6 +72,7 @@ pub(crate) fn check_log(database: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Builds the error of a log without its database: SQLite would take it for a new one, and delete the log.
 fn missing_database(log: &Path) -> StoreError {
     let log = log.display();
     broken_store(format!(
@@ -79,6 +80,7 @@ fn missing_database(log: &Path) -> StoreError {
     ))
 }
 
+/// Builds the error of a log in which a frame before acknowledged ones is damaged.
 fn damaged_log(log: &Path, at: u64) -> StoreError {
     broken_store(format!(
         "the file {} is damaged at byte {at}: later changes cannot be read; restore a copy of the whole folder",

@@ -60,6 +60,8 @@ enum WriterTask {
 }
 
 impl Writer {
+    /// Starts the writer: on a thread of its own, or on the thread of whoever waits, so that everything happens in
+    /// the same order every time.
     pub(crate) fn start(
         connection: Connection,
         options: &Options,
@@ -209,6 +211,8 @@ pub(crate) fn write_group(
     Ok(written)
 }
 
+/// Writes all parts of one stage. The runs that it forgets are deleted last, so that nothing of them is written
+/// after.
 fn write_transaction(
     transaction: &Transaction<'_>,
     job: &PendingTransaction,

@@ -35,6 +35,8 @@ impl WriterClaim {
         Ok(transaction)
     }
 
+    /// Compares the claim in the file with ours. The first transaction writes ours; a later number in the file means
+    /// that another process has taken over.
     fn check_or_claim(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let sql = "SELECT value FROM meta WHERE name = 'owner'";
         let found: Option<String> =

@@ -53,7 +53,7 @@ pub const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
 pub trait Store {
-    /// How many batches may be under way at once.
+    /// Returns how many batches may be under way at once; an engine uses at most as many.
     fn lanes(&mut self) -> usize {
         1
     }

@@ -40,7 +40,7 @@ pub(crate) fn write_logs(transaction: &Transaction<'_>, logs: &[LogRecord]) -> R
     Ok(())
 }
 
-/// The logs of a run.
+/// Lists the logs of a run. Places count from 1, so the first one that is left tells how many were dropped.
 pub(crate) fn list_logs(connection: &Connection, run: RunId) -> Result<RunLogs, StoreError> {
     let sql = "SELECT place, body, sum FROM attempt_log WHERE run = ?1 ORDER BY place";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
@@ -78,13 +78,13 @@ pub(crate) fn read_log(
     if record.attempt.run == run { Ok(record) } else { Err(format!("it is of {}", record.attempt.run)) }
 }
 
-/// Removes the logs of a run.
 pub(crate) fn delete_logs(transaction: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
     let sql = "DELETE FROM attempt_log WHERE run = ?1";
     prepare(transaction, sql)?.execute([number(run.0)?]).map_err(store_error)?;
     Ok(())
 }
 
+/// The place is part of the sum: a log in the place of another is damage.
 fn sum_log(run: RunId, place: u64, body: &str) -> i32 {
     checksum::sum_row(&[run.0, place], &[body])
 }

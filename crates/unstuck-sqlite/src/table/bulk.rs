@@ -144,7 +144,7 @@ fn count_targets(connection: &Connection, bulk: BulkId) -> Result<u64, StoreErro
     statement.query_row([number(bulk.0)?], |row| row.get(0)).map(unsigned).map_err(store_error)
 }
 
-/// A bulk action.
+/// Finds a bulk action; drafts have no body yet, and are not found.
 pub(crate) fn find_bulk(connection: &Connection, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
     let sql = "SELECT body FROM bulk WHERE id = ?1 AND body IS NOT NULL";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;

@@ -37,11 +37,13 @@ impl Query {
         Query { sql: sql.to_owned(), values: Vec::new() }
     }
 
+    /// Appends a clause with its values. All values are bound, so no text of a user becomes SQL.
     pub(crate) fn add(&mut self, clause: &str, values: impl IntoIterator<Item = Value>) {
         self.sql.push_str(clause);
         self.values.extend(values);
     }
 
+    /// Appends a clause if there is a text to compare with.
     pub(crate) fn text(&mut self, clause: &str, text: Option<&Arc<str>>) {
         if let Some(text) = text {
             self.add(clause, [Value::from(text.to_string())]);
@@ -65,6 +67,7 @@ impl Query {
         self.add(clause, [Value::from(i64::try_from(limit).unwrap_or(i64::MAX))]);
     }
 
+    /// Runs the query, and converts each row by `each`.
     pub(crate) fn rows<T>(
         self,
         connection: &Connection,
@@ -91,7 +94,7 @@ fn found_by_pattern(action: &str) -> Value {
     format!("\"foundBy\":{}", serde_json::Value::from(action)).into()
 }
 
-/// Recorded errors, oldest first.
+/// Lists recorded errors, oldest first.
 pub(crate) fn list_errors(
     connection: &Connection,
     filter: &ErrorFilter,
@@ -147,7 +150,7 @@ pub(crate) fn list_open_errors(
     query.rows(connection, |row| read_body(row, 0, "an open error"))
 }
 
-/// Groups of errors, those seen last first.
+/// Lists groups of errors, those seen last first, each with its counts by flow, open errors and examples.
 pub(crate) fn list_groups(
     connection: &Connection,
     filter: &GroupFilter,

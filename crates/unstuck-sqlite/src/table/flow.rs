@@ -16,7 +16,7 @@ pub(crate) fn list_all_flows(connection: &Connection) -> Result<Vec<FlowRecord>,
     list_flows(connection, FlowId(0), usize::MAX)
 }
 
-/// Flow versions after this one, in the order in which they were kept, at most so many.
+/// Lists flow versions after this one in order of ids, at most `limit`; a damaged one is an error.
 pub(crate) fn list_flows(
     connection: &Connection,
     after: FlowId,
@@ -61,6 +61,7 @@ pub(crate) fn list_flow_rows(
     Ok(flows)
 }
 
+/// Steps of a version from before they were stored count as an empty text.
 pub(crate) fn sum_flow(flow: &FlowRecord, steps: Option<&str>) -> i32 {
     let FlowRecord { id, name, version, source, directory, .. } = flow;
     checksum::sum_row(&[id.0], &[name, version, source, directory, steps.unwrap_or_default()])

@@ -30,6 +30,7 @@ pub(crate) fn list_leases(connection: &Connection) -> Result<Vec<(RunId, LeaseMo
     Ok(leases)
 }
 
+/// Writes the lease that a heartbeat has moved, in place of the one before.
 pub(crate) fn write_lease(transaction: &Transaction<'_>, lease: &MovedLease) -> Result<(), StoreError> {
     let sql = "INSERT INTO lease (run, step, item, due, planned, heard) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
         ON CONFLICT (run, step, item) DO UPDATE SET due = excluded.due, planned = excluded.planned,

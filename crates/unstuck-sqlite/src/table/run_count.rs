@@ -48,6 +48,7 @@ impl CountChanges {
         Ok(())
     }
 
+    /// Writes all changes of a transaction at once: rows that come and go within it cost nothing.
     pub(crate) fn write(self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let sql = "INSERT INTO run_count (state, child, hour, flow, count) VALUES (?1, ?2, ?3, ?4, ?5)
             ON CONFLICT (state, child, hour, flow) DO UPDATE SET count = count + excluded.count";
@@ -66,7 +67,7 @@ pub(crate) fn hour_of(id: RunId, state: RunState) -> u64 {
     if state.is_final() { id.0 / HOUR } else { 0 }
 }
 
-/// Calls `each` with every count: state, whether they are children, the hour, the flow, and how many there are.
+/// Calls `each` with every count: state, whether they are children, hour, flow, and number.
 pub(crate) fn for_each_count(
     connection: &Connection,
     mut each: impl FnMut((RunState, bool, u64), String, i64),

@@ -92,7 +92,7 @@ pub(crate) fn load_run_at(connection: &Connection, id: RunId, head: u64) -> Resu
     Ok(LoadedRun { run: event::replay_to(connection, id, head)?, snapshot_seq: 0 })
 }
 
-/// Keeps the state of a run at the event that ends at `head`.
+/// Writes the snapshot of a run as of the event at `head`, in place of the one before.
 pub(crate) fn write(
     transaction: &Transaction<'_>,
     run: RunId,
@@ -111,13 +111,13 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Removes what is kept of a run.
 pub(crate) fn delete_snapshot(transaction: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
     let sql = "DELETE FROM run_snapshot WHERE run = ?1";
     prepare(transaction, sql)?.execute([number(run.0)?]).map_err(store_error)?;
     Ok(())
 }
 
+/// The format is part of the sum, so that a state is never parsed as another version's.
 fn sum_snapshot(run: RunId, head: u64, body: &str) -> i32 {
     checksum::sum_row(&[run.0, head, u64::from(SNAPSHOT_FORMAT)], &[body])
 }

@@ -49,6 +49,7 @@ impl<'s, T> ByRun<'s, T> {
         Ok(self.has_strays || self.next.is_some() || self.rows.next().map_err(store_error)?.is_some())
     }
 
+    /// Reads the next row ahead, to know when the rows of a run end.
     fn advance(&mut self) -> Result<(), StoreError> {
         self.next = match self.rows.next().map_err(store_error)? {
             None => None,

@@ -48,6 +48,7 @@ struct KnownRuns<'s, 'c> {
 }
 
 impl KnownRuns<'_, '_> {
+    /// Returns whether a run exists: mostly it is one of the range, so that the file need not be asked.
     fn exists(&mut self, run: RunId) -> Result<bool, StoreError> {
         let is_own = self.own.binary_search_by_key(&run.0.cast_signed(), |own| own.0.cast_signed()).is_ok();
         if is_own || self.others.contains(&run) {

@@ -216,6 +216,7 @@ impl<'c> Snapshot<'c> {
         })
     }
 
+    /// Replays a run without reporting what is wrong: that is done where the run itself is checked.
     fn replay(&self, run: RunId, head: u64) -> Result<HistoryCheck, StoreError> {
         let mut history = HistoryCheck::new(run);
         let mut statement = Chain::statement(self.connection)?;
@@ -230,6 +231,7 @@ impl<'c> Snapshot<'c> {
 }
 
 impl Neighbours for Snapshot<'_> {
+    /// Returns what is known of a run, or loads and remembers it.
     fn neighbour(&mut self, run: RunId) -> Result<Neighbour, StoreError> {
         if let Some(known) = self.neighbours.get(&run) {
             return Ok(*known);
@@ -239,6 +241,7 @@ impl Neighbours for Snapshot<'_> {
         Ok(found)
     }
 
+    /// Replays the parent once for all of its children.
     fn awaits(&mut self, parent: RunId, child: RunId) -> Result<Option<ParentAttempt>, StoreError> {
         if !self.parents.contains(&parent) {
             let history = self.head(parent)?.map(|head| self.replay(parent, head)).transpose()?;

@@ -47,6 +47,7 @@ impl OpenBatch {
 }
 
 impl MemoryStore {
+    /// Opens a batch and loads what it wants; with held loads it is given later.
     pub(super) fn begin_batch(&mut self, wants: &Wants) -> Result<BatchId, StoreError> {
         self.check_session()?;
         if self.batches.len() >= self.lanes {
@@ -88,6 +89,7 @@ impl MemoryStore {
         Ok(id)
     }
 
+    /// Returns the load of a batch that is not held back; one that has failed meanwhile returns its error.
     pub(super) fn next_loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)> {
         let mut answered = self.batches.iter_mut().filter(|(_, batch)| !batch.is_held);
         let (id, mut loaded) = answered.find_map(|(id, batch)| Some((*id, batch.loaded.take()?)))?;

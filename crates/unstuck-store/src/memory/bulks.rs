@@ -62,6 +62,7 @@ impl Bulks {
         check_results(stage, |id| Ok(self.get(id).map(|bulk| bulk.total)))
     }
 
+    /// Replaces a bulk action by its next version; its targets stay.
     pub(super) fn replace(&mut self, bulk: Bulk) {
         if let Some(kept) = self.all.get_mut(&bulk.id) {
             kept.bulk = Some(bulk);

@@ -501,6 +501,7 @@ impl MemoryState {
         Ok(found)
     }
 
+    /// Reserves a key for a run, unless another has it.
     fn take_key(&mut self, flow: &Arc<str>, key: &Arc<str>, run: RunId) -> Result<(), StoreError> {
         match self.keys.entry(flow.clone()).or_default().entry(key.clone()) {
             Entry::Vacant(vacant) => {
@@ -516,6 +517,7 @@ impl MemoryState {
         }
     }
 
+    /// Takes back the ids and keys that a refused stage has reserved.
     fn undo_reservations(&mut self, undo: Undo) {
         for run in undo.runs {
             self.runs.remove(&run);
@@ -530,6 +532,7 @@ impl MemoryState {
         }
     }
 
+    /// Applies a change that was checked: open errors, timers, queue entries, slot, history, then the run itself.
     fn apply_run_change(&mut self, mut change: RunChange, at: Time) {
         let id = change.run.id;
         self.errors.apply_change(&mut change);

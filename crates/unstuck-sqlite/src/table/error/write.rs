@@ -67,6 +67,7 @@ pub(crate) fn count_recorded(
     Ok(())
 }
 
+/// Inserts recorded errors, with the columns that filters use beside the body.
 fn insert_errors(
     transaction: &Transaction<'_>,
     recorded: &[(ErrorId, ErrorRecord)],
@@ -84,6 +85,7 @@ fn insert_errors(
     Ok(())
 }
 
+/// Replaces the open error of a unit, or deletes it if there is none any more.
 fn write_open_error(
     transaction: &Transaction<'_>,
     run: RunId,
@@ -118,6 +120,7 @@ struct Counted<'a> {
     flows: HashMap<&'a str, u64>,
 }
 
+/// Adds the recorded errors to their groups, by flow too.
 fn count_groups(transaction: &Transaction<'_>, group: &[PendingTransaction]) -> Result<(), StoreError> {
     let mut counted: HashMap<&str, Counted<'_>> = HashMap::new();
     for (_, error) in group.iter().flat_map(|job| &job.errors.recorded) {
@@ -144,6 +147,7 @@ fn count_groups(transaction: &Transaction<'_>, group: &[PendingTransaction]) -> 
     Ok(())
 }
 
+/// Adds the errors that policies have taken to their counts.
 fn count_hits(transaction: &Transaction<'_>, group: &[PendingTransaction]) -> Result<(), StoreError> {
     let mut counted: HashMap<&str, (u64, Time)> = HashMap::new();
     for (policy, at) in group.iter().flat_map(|job| &job.errors.hits) {
