@@ -26,11 +26,11 @@ use unstuck_store::contract::Reader;
 use crate::service::{Service, ServiceError, to_json};
 use crate::{convert, run_name};
 
-/// So many results are looked through for what they have in common.
+/// At most this many results are read to group them by cause, and this many bulk actions to find one by its name.
 const LOOKED_THROUGH: usize = 10_000;
-/// So many causes are told.
+/// At most this many causes are shown with a result.
 const MOST_CAUSES: usize = 10;
-/// So many commands are told that go on with runs that wait.
+/// At most this many waiting runs are read for the commands that continue them.
 const MOST_GO_ON: usize = 1_000;
 /// How the ids of bulk actions begin.
 const PREFIX: &str = "bulk_";
@@ -44,23 +44,23 @@ pub(crate) fn change_bulk(
     let BulkRequest { by, what } = request;
     let (bulk, command) = match what {
         BulkOperation::Begin(begin) => {
-            return to_json(&begin::begin(service, handle, *begin, Actor::User(by.into()))?);
+            return to_json(&begin::begin_bulk(service, handle, *begin, Actor::User(by.into()))?);
         }
         BulkOperation::Pause { bulk } => (bulk, BulkCommand::Pause),
         BulkOperation::Unpause { bulk } => (bulk, BulkCommand::Unpause),
         BulkOperation::Cancel { bulk } => (bulk, BulkCommand::Cancel),
     };
-    let id = find(handle.reader(), &bulk)?.id;
+    let id = find_bulk(handle.reader(), &bulk)?.id;
     let answer = handle.change_bulk(id, command).map_err(|error| match error {
         EngineError::BadBulk(sentence) => ServiceError::wrong_state(sentence),
         error => error.into(),
     })?;
-    let page = show(service, handle.reader(), &id.to_string())?;
+    let page = show_bulk(service, handle.reader(), &id.to_string())?;
     to_json(&ChangedBulkView { already: answer == Answer::Already, page })
 }
 
-/// Lists bulk actions, newest first.
-pub(crate) fn list(
+/// Lists bulk actions, newest first. One more than the page is read, to know whether there is a next one.
+pub(crate) fn list_bulks(
     reader: &dyn Reader,
     open_only: bool,
     after: Option<&str>,
@@ -70,29 +70,33 @@ pub(crate) fn list(
         None => None,
         Some(after) => Some(match after.parse::<BulkId>() {
             Ok(bulk) => bulk,
-            Err(_) => find(reader, after)?.id,
+            Err(_) => find_bulk(reader, after)?.id,
         }),
     };
     let limit = limit.clamp(1, LOOKED_THROUGH);
     let mut found = reader.bulks(open_only, before, limit + 1)?;
     let next = (found.len() > limit).then(|| found[limit - 1].id.to_string());
     found.truncate(limit);
-    Ok(BulksView { bulks: found.iter().map(page).collect(), next })
+    Ok(BulksView { bulks: found.iter().map(build_bulk_view).collect(), next })
 }
 
 /// Shows a bulk action with the causes of its failures, and the commands that continue runs which wait.
-pub(crate) fn show(service: &Service, reader: &dyn Reader, given: &str) -> Result<BulkView, ServiceError> {
-    let bulk = find(reader, given)?;
-    let mut page = page(&bulk);
+pub(crate) fn show_bulk(
+    service: &Service,
+    reader: &dyn Reader,
+    given: &str,
+) -> Result<BulkView, ServiceError> {
+    let bulk = find_bulk(reader, given)?;
+    let mut page = build_bulk_view(&bulk);
     for counted in &mut page.results {
         let kind = match counted.result {
             ResultView::FailedAgain => ResultKind::FailedAgain,
             ResultView::Refused => ResultKind::Refused,
             _ => continue,
         };
-        counted.causes = causes(&reader.targets(bulk.id, Some(kind), 0, LOOKED_THROUGH)?);
+        counted.causes = count_causes(&reader.targets(bulk.id, Some(kind), 0, LOOKED_THROUGH)?);
     }
-    if let Some((kind, count)) = set_going(&bulk) {
+    if let Some((kind, count)) = count_continuable_targets(&bulk) {
         let waiting = reader.targets(bulk.id, Some(kind), 0, MOST_GO_ON)?;
         page.not_looked_at = count.saturating_sub(waiting.len() as u64);
         let mut seen = BTreeSet::new();
@@ -107,15 +111,15 @@ pub(crate) fn show(service: &Service, reader: &dyn Reader, given: &str) -> Resul
     Ok(page)
 }
 
-/// Returns a page of targets.
-pub(crate) fn targets(
+/// Returns a page of targets in the order in which they are acted on; `next` is the place to continue from.
+pub(crate) fn list_targets(
     reader: &dyn Reader,
     flows: &ReadFlows,
     given: &str,
     from: u64,
     limit: usize,
 ) -> Result<TargetsView, ServiceError> {
-    let bulk = find(reader, given)?;
+    let bulk = find_bulk(reader, given)?;
     let mut names = StepNames::default();
     let limit = limit.clamp(1, LOOKED_THROUGH);
     let mut found = reader.targets(bulk.id, None, from, limit + 1)?;
@@ -124,15 +128,15 @@ pub(crate) fn targets(
     let line = |target: Target| TargetView {
         place: target.place,
         run: target.run.to_string(),
-        step: names.of(reader, flows, target.run, target.unit),
-        result: convert::result_kind(target.result.kind()),
+        step: names.find_step_name(reader, flows, target.run, target.unit),
+        result: convert::to_api_result_kind(target.result.kind()),
         why: target.result.why().map(ToString::to_string),
     };
     Ok(TargetsView { targets: found.into_iter().map(line).collect(), next })
 }
 
 /// Finds a bulk action by its id, the start of its id, or as the latest.
-fn find(reader: &dyn Reader, given: &str) -> Result<Bulk, ServiceError> {
+fn find_bulk(reader: &dyn Reader, given: &str) -> Result<Bulk, ServiceError> {
     if let Ok(id) = given.parse::<BulkId>()
         && let Some(bulk) = reader.bulk(id)?
     {
@@ -159,8 +163,9 @@ fn find(reader: &dyn Reader, given: &str) -> Result<Bulk, ServiceError> {
     }
 }
 
-/// Returns the result of targets whose runs may be able to continue now, and their number.
-fn set_going(bulk: &Bulk) -> Option<(ResultKind, u64)> {
+/// Counts the targets whose runs the action has set going, with the result by which they are found. Actions that end or
+/// only mark a run set nothing going.
+fn count_continuable_targets(bulk: &Bulk) -> Option<(ResultKind, u64)> {
     let acted = bulk.action.result_of_acting();
     let count = match &bulk.action {
         BulkAction::Acknowledge
@@ -173,8 +178,9 @@ fn set_going(bulk: &Bulk) -> Option<(ResultKind, u64)> {
     (count > 0).then_some((acted.kind(), count))
 }
 
-/// Builds the view of a bulk action.
-fn page(bulk: &Bulk) -> BulkView {
+/// Builds the view of a bulk action from its counts alone: causes and commands need its targets, and come with
+/// [`show_bulk`].
+fn build_bulk_view(bulk: &Bulk) -> BulkView {
     let acted = bulk.action.result_of_acting();
     let passed = if acted.is_under_way() { ResultKind::Passed } else { acted.kind() };
     let counts = [
@@ -186,7 +192,8 @@ fn page(bulk: &Bulk) -> BulkView {
         (acted.kind(), bulk.counts.under_way),
         (ResultKind::Pending, bulk.total - bulk.next.min(bulk.total)),
     ];
-    let count = |(kind, count)| KindCount { result: convert::result_kind(kind), count, causes: Vec::new() };
+    let count =
+        |(kind, count)| KindCount { result: convert::to_api_result_kind(kind), count, causes: Vec::new() };
     let by = match &bulk.by {
         Actor::User(name) => name.to_string(),
         other => format!("{other:?}").to_lowercase(),
@@ -216,8 +223,9 @@ fn page(bulk: &Bulk) -> BulkView {
     }
 }
 
-/// Counts the causes of results, with changing parts masked.
-fn causes(targets: &[Target]) -> Vec<CauseCount> {
+/// Counts the causes of results, the most frequent first. Numbers and ids are masked, so that the same failure of
+/// many runs counts as one cause.
+fn count_causes(targets: &[Target]) -> Vec<CauseCount> {
     let mut counted: HashMap<String, (u64, RunId)> = HashMap::new();
     for target in targets {
         let cause = target.result.why().map(|why| mask_variable_parts(why)).unwrap_or_default();
@@ -239,7 +247,8 @@ struct StepNames {
 }
 
 impl StepNames {
-    fn of(
+    /// Names the step of a target; none if its run or flow cannot be read.
+    fn find_step_name(
         &mut self,
         reader: &dyn Reader,
         flows: &ReadFlows,

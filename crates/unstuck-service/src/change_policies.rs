@@ -24,28 +24,28 @@ pub(crate) fn change_policies(handle: &Handle, request: PolicyRequest) -> Result
     let by = Actor::User(by.into());
     let names = |names: Vec<String>| names.into_iter().map(Arc::<str>::from).collect::<Vec<_>>();
     match what {
-        PolicyOperation::Load { drafts, replace } => load(handle, &drafts, replace, by),
+        PolicyOperation::Load { drafts, replace } => load_policies(handle, &drafts, replace, by),
         PolicyOperation::Enable { names: given } => {
-            change(handle, PolicyCommand::Enable { names: names(given), by })
+            send_policy_command(handle, PolicyCommand::Enable { names: names(given), by })
         }
         PolicyOperation::Disable { names: given } => {
-            change(handle, PolicyCommand::Disable { names: names(given), by })
+            send_policy_command(handle, PolicyCommand::Disable { names: names(given), by })
         }
         PolicyOperation::Delete { names: given } => {
-            change(handle, PolicyCommand::Delete { names: names(given), by })
+            send_policy_command(handle, PolicyCommand::Delete { names: names(given), by })
         }
         PolicyOperation::Pause { reason } => {
-            switch(handle, PolicyCommand::Pause { reason: reason.into(), by })
+            switch_auto_resumes(handle, PolicyCommand::Pause { reason: reason.into(), by })
         }
-        PolicyOperation::Unpause { rate } => switch(handle, PolicyCommand::Unpause { rate, by }),
+        PolicyOperation::Unpause { rate } => switch_auto_resumes(handle, PolicyCommand::Unpause { rate, by }),
         PolicyOperation::Apply { names: given, rate } => {
-            apply(handle, (!given.is_empty()).then(|| names(given)), rate, &by)
+            apply_policies(handle, (!given.is_empty()).then(|| names(given)), rate, &by)
         }
     }
 }
 
 /// Loads policies, all of them or none; refused drafts are part of the result.
-fn load(
+fn load_policies(
     handle: &Handle,
     documents: &[PolicyDocument],
     replace: bool,
@@ -53,7 +53,7 @@ fn load(
 ) -> Result<String, ServiceError> {
     let refuse =
         |refused: Vec<RefusedDraft>| to_json(&PolicyChangesView { refused, ..PolicyChangesView::default() });
-    let drafts = match drafts_of(documents) {
+    let drafts = match parse_drafts(documents) {
         Ok(drafts) => drafts,
         Err(refused) => return refuse(refused),
     };
@@ -70,18 +70,18 @@ fn load(
         }
         outcome => outcome?,
     };
-    let not_replaced = if replace { not_replaced(&replacing, &outcome.changes) } else { Vec::new() };
-    to_json(&PolicyChangesView { not_replaced, ..view_of_changes(handle, &outcome)? })
+    let not_replaced = if replace { list_not_replaced(&replacing, &outcome.changes) } else { Vec::new() };
+    to_json(&PolicyChangesView { not_replaced, ..build_changes_view(handle, &outcome)? })
 }
 
 /// Sends a policy command to the engine, and returns the changes.
-fn change(handle: &Handle, command: PolicyCommand) -> Result<String, ServiceError> {
+fn send_policy_command(handle: &Handle, command: PolicyCommand) -> Result<String, ServiceError> {
     let outcome = handle.change_policies(command)?;
-    to_json(&view_of_changes(handle, &outcome)?)
+    to_json(&build_changes_view(handle, &outcome)?)
 }
 
 /// Builds the view of changes, with policies that can never match.
-fn view_of_changes(handle: &Handle, outcome: &PolicyOutcome) -> Result<PolicyChangesView, ServiceError> {
+fn build_changes_view(handle: &Handle, outcome: &PolicyOutcome) -> Result<PolicyChangesView, ServiceError> {
     let changes: Vec<PolicyChangeView> = outcome
         .changes
         .iter()
@@ -106,7 +106,7 @@ fn view_of_changes(handle: &Handle, outcome: &PolicyOutcome) -> Result<PolicyCha
 }
 
 /// Lists the policies that were added although they were meant to replace others.
-fn not_replaced(drafts: &[PolicyDraft], changes: &[PolicyAudit]) -> Vec<NotReplaced> {
+fn list_not_replaced(drafts: &[PolicyDraft], changes: &[PolicyAudit]) -> Vec<NotReplaced> {
     let added = changes.iter().filter(|change| change.what == PolicyAuditKind::Added);
     let new = added.map(|change| {
         let draft = drafts.iter().find(|draft| draft.name.as_ref() == Some(&change.name));
@@ -117,7 +117,7 @@ fn not_replaced(drafts: &[PolicyDraft], changes: &[PolicyAudit]) -> Vec<NotRepla
 }
 
 /// Applies policies to open errors, and counts what changed.
-fn apply(
+fn apply_policies(
     handle: &Handle,
     only: Option<Vec<Arc<str>>>,
     rate: u32,
@@ -148,7 +148,7 @@ fn apply(
 }
 
 /// Pauses or unpauses automatic resumes.
-fn switch(handle: &Handle, order: PolicyCommand) -> Result<String, ServiceError> {
+fn switch_auto_resumes(handle: &Handle, order: PolicyCommand) -> Result<String, ServiceError> {
     let paused = |handle: &Handle| -> Result<Option<PoliciesPaused>, ServiceError> {
         Ok(handle.policies()?.switch().paused().map(policies_paused))
     };
@@ -161,7 +161,7 @@ fn switch(handle: &Handle, order: PolicyCommand) -> Result<String, ServiceError>
 }
 
 /// Reads policies that came as documents, or returns everything that is wrong with them.
-pub(crate) fn drafts_of(documents: &[PolicyDocument]) -> Result<Vec<PolicyDraft>, Vec<RefusedDraft>> {
+pub(crate) fn parse_drafts(documents: &[PolicyDocument]) -> Result<Vec<PolicyDraft>, Vec<RefusedDraft>> {
     let (mut drafts, mut refused) = (Vec::new(), Vec::new());
     for (place, document) in documents.iter().enumerate() {
         match read_document(document) {

@@ -31,26 +31,26 @@ pub(crate) fn change_run(
     change: RunRequest,
 ) -> Result<String, ServiceError> {
     if matches!(change.what, RunOperation::Forget) {
-        return to_json(&forget(service, handle, &change.run)?);
+        return to_json(&forget_run(service, handle, &change.run)?);
     }
     check_new_input(service, handle, &change)?;
-    let (run, command) = prepare(handle.reader(), &service.flows, change)?;
+    let (run, command) = resolve_command(handle.reader(), &service.flows, change)?;
     let reply = handle.command(run, command);
-    to_json(&view_of_changed(service, handle.reader(), run, reply)?)
+    to_json(&build_changed_view(service, handle.reader(), run, reply)?)
 }
 
 /// Reads the run after a change, or converts the refusal.
-fn view_of_changed(
+fn build_changed_view(
     service: &Service,
     reader: &dyn Reader,
     run: RunId,
     reply: Reply,
 ) -> Result<ChangedView, ServiceError> {
     let answer = reply.map_err(|error| match error.into() {
-        ServiceError::Refused(problem) => of_run(run, *problem),
+        ServiceError::Refused(problem) => add_run_to_problem(run, *problem),
         other @ (ServiceError::Unavailable(_) | ServiceError::Stopped) => other,
     })?;
-    let explained = explain::of_run(service, reader, run)?;
+    let explained = explain::explain_run(service, reader, run)?;
     Ok(ChangedView {
         run: run.to_string(),
         already: answer == Answer::Already,
@@ -61,8 +61,8 @@ fn view_of_changed(
     })
 }
 
-/// Adds the run to a problem.
-fn of_run(run: RunId, mut problem: ProblemDocument) -> ServiceError {
+/// Names the run in a problem that the engine reports without one.
+fn add_run_to_problem(run: RunId, mut problem: ProblemDocument) -> ServiceError {
     // Some sentences begin with the id of the run already.
     if !problem.detail.starts_with(&run.to_string()) {
         problem.detail = format!("{run}: {}", problem.detail);
@@ -78,20 +78,20 @@ fn check_new_input(service: &Service, handle: &Handle, change: &RunRequest) -> R
     else {
         return Ok(());
     };
-    let input = json(input, "the input")?;
+    let input = parse_json(input, "the input")?;
     let (reader, flows) = (handle.reader(), &service.flows);
     let run = run_name::find_run(reader, flows, &change.run)?;
     let flow = with_run(reader, flows, run, |_, flow| Ok(flow.clone()))?;
     unstuck_flow::check_input(&flow, &input.value()).map_err(|problems| {
         match Refusal::BadInput(problems).into() {
-            ServiceError::Refused(problem) => of_run(run, *problem),
+            ServiceError::Refused(problem) => add_run_to_problem(run, *problem),
             unanswered @ (ServiceError::Unavailable(_) | ServiceError::Stopped) => unanswered,
         }
     })
 }
 
 /// Resolves the names of a request into the run and the command.
-fn prepare(
+fn resolve_command(
     reader: &dyn Reader,
     flows: &ReadFlows,
     change: RunRequest,
@@ -102,34 +102,36 @@ fn prepare(
     let id = run_name::find_run(reader, flows, &run)?;
     let command = match what {
         RunOperation::Choose { step, choice } => {
-            let (unit, choice) = (unit_of(reader, flows, id, &step)?, convert::choice(choice));
+            let (unit, choice) = (resolve_unit(reader, flows, id, &step)?, convert::to_core_choice(choice));
             Command::Choose { unit, choice, by, bulk: None }
         }
         RunOperation::Resume { step, reason, input, step_input } => {
-            let unit = step.map(|step| unit_of(reader, flows, id, &step)).transpose()?;
-            let changes = Box::new(changes(input, step_input)?);
+            let unit = step.map(|step| resolve_unit(reader, flows, id, &step)).transpose()?;
+            let changes = Box::new(parse_changes(input, step_input)?);
             Command::Resume { unit, by, reason: words(reason), changes }
         }
         RunOperation::Acknowledge { step, reason } => {
-            let unit = step.map(|step| unit_of(reader, flows, id, &step)).transpose()?;
+            let unit = step.map(|step| resolve_unit(reader, flows, id, &step)).transpose()?;
             Command::Acknowledge { unit, by, reason: words(Some(reason)) }
         }
         RunOperation::Complete { step, output, reason } => {
-            let unit = unit_of(reader, flows, id, &step)?;
-            Command::Complete { unit, output: json(&output, "the output")?, by, reason: words(reason) }
+            let unit = resolve_unit(reader, flows, id, &step)?;
+            Command::Complete { unit, output: parse_json(&output, "the output")?, by, reason: words(reason) }
         }
         RunOperation::Skip { step, reason } => {
-            Command::Skip { unit: unit_of(reader, flows, id, &step)?, by, reason: words(reason) }
+            Command::Skip { unit: resolve_unit(reader, flows, id, &step)?, by, reason: words(reason) }
         }
         RunOperation::Pause { reason } => Command::Pause { by, reason: words(reason) },
         RunOperation::Unpause => Command::Unpause { by },
         RunOperation::Cancel { reason } => Command::Cancel { by, reason: words(reason) },
-        RunOperation::Signal { name, payload } => {
-            Command::Signal { name: name.into(), payload: json(&payload, "the payload of the signal")?, by }
-        }
+        RunOperation::Signal { name, payload } => Command::Signal {
+            name: name.into(),
+            payload: parse_json(&payload, "the payload of the signal")?,
+            by,
+        },
         RunOperation::Rerun { again, input, step_input } => {
-            let what = rerun(reader, flows, id, again)?;
-            Command::Rerun { what, changes: Box::new(changes(input, step_input)?), by }
+            let what = resolve_rerun(reader, flows, id, again)?;
+            Command::Rerun { what, changes: Box::new(parse_changes(input, step_input)?), by }
         }
         RunOperation::Forget => {
             return Err(ServiceError::refused("this run cannot be forgotten that way; please report this"));
@@ -139,20 +141,26 @@ fn prepare(
 }
 
 /// Parses the texts of changed inputs.
-fn changes(input: Option<String>, step_input: Option<String>) -> Result<Changes, ServiceError> {
+fn parse_changes(input: Option<String>, step_input: Option<String>) -> Result<Changes, ServiceError> {
     Ok(Changes {
-        input: input.map(|input| json(&input, "the input")).transpose()?,
-        step_input: step_input.map(|input| json(&input, "the input of the step")).transpose()?,
+        input: input.map(|input| parse_json(&input, "the input")).transpose()?,
+        step_input: step_input.map(|input| parse_json(&input, "the input of the step")).transpose()?,
         ..Changes::default()
     })
 }
 
-pub(crate) fn json(text: &str, what: &str) -> Result<Json, ServiceError> {
+/// Parses JSON that a user has typed; `what` names it in the error.
+pub(crate) fn parse_json(text: &str, what: &str) -> Result<Json, ServiceError> {
     Json::parse(text).map_err(|error| ServiceError::refused(format!("{what} is not JSON: {error}")))
 }
 
 /// Finds the step or item of this name.
-fn unit_of(reader: &dyn Reader, flows: &ReadFlows, run: RunId, name: &str) -> Result<UnitRef, ServiceError> {
+fn resolve_unit(
+    reader: &dyn Reader,
+    flows: &ReadFlows,
+    run: RunId,
+    name: &str,
+) -> Result<UnitRef, ServiceError> {
     with_run(reader, flows, run, |run, flow| {
         find_unit(run, flow, name).map_err(|wrong| ServiceError::from(wrong).named("step", name))
     })
@@ -171,7 +179,7 @@ fn with_run<T>(
 }
 
 /// Resolves the steps of a rerun.
-fn rerun(
+fn resolve_rerun(
     reader: &dyn Reader,
     flows: &ReadFlows,
     run: RunId,
@@ -194,7 +202,7 @@ fn rerun(
 }
 
 /// Forgets a run. This may use the reserve of a full disk, because it frees space.
-fn forget(service: &Service, handle: &Handle, run: &str) -> Result<ForgottenView, ServiceError> {
+fn forget_run(service: &Service, handle: &Handle, run: &str) -> Result<ForgottenView, ServiceError> {
     let id = run_name::find_run(handle.reader(), &service.flows, run)?;
     let gone = match handle.forget(id) {
         // To forget makes room, and there is some in reserve for it.

@@ -19,7 +19,7 @@ pub struct Clock<'a> {
 
 impl Clock<'_> {
     /// Returns by how much the last recorded time is in the future, if it is.
-    fn ahead(&self) -> Option<(Time, Millis)> {
+    fn find_time_ahead(&self) -> Option<(Time, Millis)> {
         let last = self.last?;
         let ahead = last.0.saturating_sub(self.now.0);
         (ahead > TOLERANCE).then(|| (last, Millis(ahead.unsigned_abs())))
@@ -27,18 +27,18 @@ impl Clock<'_> {
 
     /// Describes the clock in sentences, with UTC times; empty if there is nothing to say.
     pub fn sentences(&self) -> Vec<String> {
-        self.with_times(&|time| time.to_string())
+        self.build_sentences(&|time| time.to_string())
     }
 
     /// As [`Clock::sentences`], with local times.
     pub fn local_sentences(&self) -> Vec<String> {
-        self.with_times(&|time| local_time::full(time.timestamp()))
+        self.build_sentences(&|time| local_time::format_full(time.timestamp()))
     }
 
     /// Builds the sentences, with times formatted by `written`.
-    fn with_times(&self, written: &dyn Fn(Time) -> String) -> Vec<String> {
+    fn build_sentences(&self, written: &dyn Fn(Time) -> String) -> Vec<String> {
         let mut sentences = Vec::new();
-        if let Some((last, ahead)) = self.ahead() {
+        if let Some((last, ahead)) = self.find_time_ahead() {
             sentences.push(format!(
                 "The last change was recorded at {}, which is {ahead} in the future: the clock was ahead then, or is behind now. Such times count as now, so nothing is delayed.",
                 written(last)
@@ -53,7 +53,7 @@ impl Clock<'_> {
             let ClockCorrection { from, to } = *correction;
             sentences.push(format!(
                 "The clock was set {times}{}, from {} to {}. Nothing is delayed or ended by this: delays and limits keep their remaining time, and dates follow the clock.",
-                by(*correction),
+                describe_correction(*correction),
                 written(from),
                 written(to)
             ));
@@ -70,14 +70,14 @@ impl Clock<'_> {
         };
         ClockView {
             corrections: self.record.corrections.iter().map(correction).collect(),
-            ahead_by: self.ahead().map(|(_, ahead)| ahead.into()),
+            ahead_by: self.find_time_ahead().map(|(_, ahead)| ahead.into()),
             sentences: self.sentences(),
         }
     }
 }
 
 /// Describes a correction: `back by 1h`.
-fn by(correction: ClockCorrection) -> String {
+fn describe_correction(correction: ClockCorrection) -> String {
     let shift = correction.shift();
     let way = if shift < 0 { "back" } else { "forward" };
     format!("{way} by {}", Millis(shift.unsigned_abs()))

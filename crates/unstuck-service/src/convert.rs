@@ -8,12 +8,12 @@ use unstuck_api::runs::RunState;
 use unstuck_core::time::Time;
 use unstuck_core::{bulk, command, event, model};
 
-/// To the millisecond.
-pub fn time(at: Timestamp) -> Time {
+/// The core counts in whole milliseconds: what is finer is cut off.
+pub fn to_core_time(at: Timestamp) -> Time {
     Time(at.as_millisecond())
 }
 
-pub fn on_duplicate(what: OnDuplicate) -> command::OnDuplicate {
+pub fn to_core_on_duplicate(what: OnDuplicate) -> command::OnDuplicate {
     match what {
         OnDuplicate::Return => command::OnDuplicate::Return,
         OnDuplicate::RestartIfFinal => command::OnDuplicate::RestartIfFinal,
@@ -21,14 +21,14 @@ pub fn on_duplicate(what: OnDuplicate) -> command::OnDuplicate {
     }
 }
 
-pub(crate) fn choice(choice: Choice) -> event::Choice {
+pub(crate) fn to_core_choice(choice: Choice) -> event::Choice {
     match choice {
         Choice::Retry => event::Choice::Retry,
         Choice::None => event::Choice::None,
     }
 }
 
-pub(crate) fn run_state(state: RunState) -> model::run::RunState {
+pub(crate) fn to_core_run_state(state: RunState) -> model::run::RunState {
     use model::run::RunState as Of;
     match state {
         RunState::Queued => Of::Queued,
@@ -44,7 +44,7 @@ pub(crate) fn run_state(state: RunState) -> model::run::RunState {
     }
 }
 
-pub(crate) fn result_kind(kind: bulk::ResultKind) -> ResultKind {
+pub(crate) fn to_api_result_kind(kind: bulk::ResultKind) -> ResultKind {
     use bulk::ResultKind as Of;
     match kind {
         Of::Pending => ResultKind::Pending,
@@ -78,15 +78,15 @@ mod tests {
     /// The API has its own words, and they are those of the core.
     #[test]
     fn every_word_is_the_same_on_both_sides() {
-        assert_eq!(RunState::ALL.map(run_state), model::run::RunState::ALL);
+        assert_eq!(RunState::ALL.map(to_core_run_state), model::run::RunState::ALL);
         for state in RunState::ALL {
-            assert_eq!(state.word(), run_state(state).word());
+            assert_eq!(state.word(), to_core_run_state(state).word());
             assert_eq!(json(&state), format!("\"{}\"", state.word()));
         }
-        assert_eq!(bulk::ResultKind::ALL.map(result_kind), ResultKind::ALL);
+        assert_eq!(bulk::ResultKind::ALL.map(to_api_result_kind), ResultKind::ALL);
         for kind in bulk::ResultKind::ALL {
-            assert_eq!(result_kind(kind).word(), kind.word());
-            assert_eq!(json(&result_kind(kind)), json(&kind));
+            assert_eq!(to_api_result_kind(kind).word(), kind.word());
+            assert_eq!(json(&to_api_result_kind(kind)), json(&kind));
         }
     }
 }

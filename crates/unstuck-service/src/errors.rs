@@ -45,30 +45,36 @@ fn with_sample<T>(group: &ErrorGroupView, judge: impl FnOnce(&ErrorSample<'_>) -
     })
 }
 
-/// Lists groups, the most recently seen first.
-pub(crate) fn list(reader: &dyn Reader, wanted: &ErrorsQuery) -> Result<ErrorGroupsView, ServiceError> {
-    let after = wanted.after.as_deref().map(place_of).transpose()?;
+/// Lists groups, the most recently seen first. One more than the page is read, to know whether there is a next one.
+pub(crate) fn list_groups(
+    reader: &dyn Reader,
+    wanted: &ErrorsQuery,
+) -> Result<ErrorGroupsView, ServiceError> {
+    let after = wanted.after.as_deref().map(parse_cursor).transpose()?;
     let filter = GroupFilter {
         group: None,
         flow: wanted.flow.as_deref().map(Into::into),
         action: wanted.action.as_deref().map(Into::into),
-        since: wanted.since.map(convert::time),
+        since: wanted.since.map(convert::to_core_time),
     };
     let limit = wanted.limit.clamp(1, MOST);
     let mut groups = reader.error_groups(&filter, after.as_ref(), limit + 1)?;
-    let next = (groups.len() > limit).then(|| cursor_of(&groups[limit - 1]));
+    let next = (groups.len() > limit).then(|| format_cursor(&groups[limit - 1]));
     groups.truncate(limit);
-    let paused = policies::paused(reader)?;
-    Ok(ErrorGroupsView { groups: groups.iter().map(|group| line(group, paused.as_ref())).collect(), next })
+    let paused = policies::load_pause(reader)?;
+    Ok(ErrorGroupsView {
+        groups: groups.iter().map(|group| build_group_view(group, paused.as_ref())).collect(),
+        next,
+    })
 }
 
-/// The end of a page, as text: when its last group was seen last, and the name of that.
-fn cursor_of(group: &ErrorGroup) -> String {
+/// Writes where a page ends: groups are ordered by when they were last seen, then by name, so the cursor has both.
+fn format_cursor(group: &ErrorGroup) -> String {
     format!("{:x}.{}", group.last.0, group.group)
 }
 
-/// Parses the cursor of a page.
-fn place_of(text: &str) -> Result<GroupPlace, ServiceError> {
+/// Parses what [`format_cursor`] wrote.
+fn parse_cursor(text: &str) -> Result<GroupPlace, ServiceError> {
     let place = text.split_once('.').and_then(|(last, group)| {
         let last = Time(i64::from_str_radix(last, 16).ok()?);
         group.starts_with(PREFIX).then(|| GroupPlace { last, group: group.into() })
@@ -81,16 +87,19 @@ fn place_of(text: &str) -> Result<GroupPlace, ServiceError> {
 }
 
 /// Shows a group with its open errors.
-pub(crate) fn show(reader: &dyn Reader, name: &str) -> Result<ErrorGroupDetails, ServiceError> {
-    let group = find(reader, name)?;
+pub(crate) fn show_group(reader: &dyn Reader, name: &str) -> Result<ErrorGroupDetails, ServiceError> {
+    let group = find_group(reader, name)?;
     let filter = OpenErrorFilter { group: Some(group.group.clone()), ..OpenErrorFilter::default() };
     let now = reader.open_errors(&filter, None, SHOWN_OPEN)?;
-    let paused = policies::paused(reader)?;
-    Ok(ErrorGroupDetails { line: line(&group, paused.as_ref()), now: now.iter().map(open_line).collect() })
+    let paused = policies::load_pause(reader)?;
+    Ok(ErrorGroupDetails {
+        line: build_group_view(&group, paused.as_ref()),
+        now: now.iter().map(build_open_error_view).collect(),
+    })
 }
 
 /// Finds a group by its name or the start of it, with or without `err_`.
-pub(crate) fn find(reader: &dyn Reader, name: &str) -> Result<ErrorGroup, ServiceError> {
+pub(crate) fn find_group(reader: &dyn Reader, name: &str) -> Result<ErrorGroup, ServiceError> {
     let exact = GroupFilter { group: Some(name.into()), ..GroupFilter::default() };
     if let Some(group) = reader.error_groups(&exact, None, 1)?.pop() {
         return Ok(group);
@@ -131,8 +140,8 @@ pub(crate) fn find(reader: &dyn Reader, name: &str) -> Result<ErrorGroup, Servic
     }
 }
 
-/// Builds the view of a group.
-fn line(group: &ErrorGroup, paused: Option<&PoliciesPaused>) -> ErrorGroupView {
+/// Builds the view of a group; its scheduled resumes wait while policies are paused, so the pause is shown with them.
+fn build_group_view(group: &ErrorGroup, paused: Option<&PoliciesPaused>) -> ErrorGroupView {
     ErrorGroupView {
         policies_paused: paused.filter(|_| !group.scheduled.is_empty()).cloned(),
         group: group.group.to_string(),
@@ -154,11 +163,11 @@ fn line(group: &ErrorGroup, paused: Option<&PoliciesPaused>) -> ErrorGroupView {
             .iter()
             .map(|(policy, count)| PolicyCount { policy: policy.to_string(), count: *count })
             .collect(),
-        examples: group.examples.iter().map(error_line).collect(),
+        examples: group.examples.iter().map(build_error_view).collect(),
     }
 }
 
-fn error_line(record: &ErrorRecord) -> ErrorView {
+fn build_error_view(record: &ErrorRecord) -> ErrorView {
     ErrorView {
         run: record.run.to_string(),
         generation: record.generation,
@@ -175,7 +184,7 @@ fn error_line(record: &ErrorRecord) -> ErrorView {
     }
 }
 
-fn open_line(open: &OpenError) -> OpenErrorView {
+fn build_open_error_view(open: &OpenError) -> OpenErrorView {
     let (next_auto_resume, next_auto_resume_reason) = match &open.resume {
         Some((at, policy)) => (Some(at.timestamp()), Some(policy.name.to_string())),
         None => (None, None),

@@ -43,31 +43,31 @@ pub struct ExplainedRun {
 const LOOKED_AT: usize = 1_000;
 
 /// Explains a run that is given by name.
-pub(crate) fn of_name(
+pub(crate) fn explain_named_run(
     service: &Service,
     reader: &dyn Reader,
     name: &str,
 ) -> Result<ExplainedRun, ServiceError> {
     let run = run_name::find_run(reader, &service.flows, name)?;
-    of_run(service, reader, run)
+    explain_run(service, reader, run)
 }
 
 /// Explains a run: collects the states and causes of its descendants, the holders of slots and the pause of policies,
 /// which the core's explanation needs.
-pub fn of_run(service: &Service, reader: &dyn Reader, run: RunId) -> Result<ExplainedRun, ServiceError> {
+pub fn explain_run(service: &Service, reader: &dyn Reader, run: RunId) -> Result<ExplainedRun, ServiceError> {
     let flows = &service.flows;
-    let (run, history) = stored(reader, run)?;
-    let all = family::under_way(reader, run.clone(), LOOKED_AT)?;
+    let (run, history) = load_run_with_history(reader, run)?;
+    let all = family::load_runs_under_way(reader, run.clone(), LOOKED_AT)?;
     let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
     let causes = find_causes(&all);
     let summary = RunSummary::of(&run);
-    let set_aside = set_aside::set_aside(reader, flows, &summary)?;
+    let set_aside = set_aside::find_set_aside(reader, flows, &summary)?;
     let go_on = if set_aside.is_some() { None } else { service.continue_command(reader, &summary, &all)? };
     let (_, switch) = reader.policies()?;
     let explain = |run: &Run, history: &[Event]| -> Result<Explanation, ServiceError> {
         // A run that has not taken in how the clock was set back counts by the clock as it was.
         let now = crate::service::now().max(history.last().map_or(run.updated_at, Event::time));
-        let set_aside = set_aside::set_aside(reader, flows, &RunSummary::of(run))?;
+        let set_aside = set_aside::find_set_aside(reader, flows, &RunSummary::of(run))?;
         // One that has its slot, or needs none, may wait for a run below it that does not.
         let waits = |other: &&Run| other.id != run.id && other.state() == RunState::Queued;
         let queued = match &run.slot {
@@ -78,7 +78,7 @@ pub fn of_run(service: &Service, reader: &dyn Reader, run: RunId) -> Result<Expl
             }),
         };
         let queued = queued.filter(|_| run.state() == RunState::Queued);
-        let holders = holders(service, reader, queued.map_or(run, |(below, _)| below), HOLDERS)?;
+        let holders = list_slot_holders(service, reader, queued.map_or(run, |(below, _)| below), HOLDERS)?;
         let surroundings = ExplainContext {
             children: &states,
             causes: &causes,
@@ -89,14 +89,14 @@ pub fn of_run(service: &Service, reader: &dyn Reader, run: RunId) -> Result<Expl
         };
         let mut explanation = match flows.get(reader, run.flow) {
             Ok(flow) => explain_in_context(run, &flow, history, now, surroundings),
-            Err(error) => set_aside::unexplained(run, now, &error),
+            Err(error) => set_aside::explain_without_flow(run, now, &error),
         };
         if let Some(aside) = &set_aside {
-            set_aside::explain_aside(&mut explanation, aside);
+            set_aside::explain_set_aside(&mut explanation, aside);
         }
-        explanation.notes.extend(notes(service, run));
+        explanation.notes.extend(build_notes(service, run));
         // Every other action is refused until then.
-        if let Some(wake) = service.silent.filter(|_| !run.is_final()).and_then(wake) {
+        if let Some(wake) = service.silent.filter(|_| !run.is_final()).and_then(suggest_waking_owner) {
             explanation.can = vec![wake];
         }
         Ok(explanation)
@@ -114,7 +114,7 @@ pub fn of_run(service: &Service, reader: &dyn Reader, run: RunId) -> Result<Expl
 }
 
 /// Lists some of the runs that hold the slots this run waits for.
-pub fn holders(
+pub fn list_slot_holders(
     service: &Service,
     reader: &dyn Reader,
     run: &Run,
@@ -125,30 +125,35 @@ pub fn holders(
     let mut holders = Vec::new();
     for id in reader.slot_holders(&limit.name, most)? {
         if let Some(holder) = reader.run(id)? {
-            let (root, is_idle) = (family::root(reader, &RunSummary::of(&holder))?, is_idle(&holder, &homes));
+            let (root, is_idle) =
+                (family::find_root(reader, &RunSummary::of(&holder))?, is_idle(&holder, &homes));
             holders.push(SlotHolder { run: id, root, state: holder.state(), is_idle });
         }
     }
     Ok(holders)
 }
 
-/// Builds notes: that the owner of the store does not answer, and that the clock was wrong.
-fn notes(service: &Service, run: &Run) -> Vec<String> {
+/// Collects what concerns the whole store rather than the run: that its owner does not answer, and that the clock was
+/// wrong.
+fn build_notes(service: &Service, run: &Run) -> Vec<String> {
     let silent = service.silent.filter(|_| !run.is_final()).map(SilentOwner::sentence);
     let record = ClockRecord::default();
     let clock = Clock { record: &record, last: Some(run.updated_at), now: crate::service::now() };
     silent.into_iter().chain(clock.sentences()).collect()
 }
 
-/// Suggests how to wake a suspended owner.
-fn wake(owner: SilentOwner) -> Option<PossibleAction> {
+/// Suggests how to wake the process that has the store open, if it is suspended: nothing continues until then.
+fn suggest_waking_owner(owner: SilentOwner) -> Option<PossibleAction> {
     let process = owner.process.filter(|_| owner.is_stopped)?;
     let what = "wake the suspended process that has the store open".to_owned();
     Some(PossibleAction { command: format!("kill -CONT {process}"), what })
 }
 
 /// Loads a run with its whole history.
-pub(crate) fn stored(reader: &dyn Reader, run: RunId) -> Result<(Run, Vec<Event>), ServiceError> {
+pub(crate) fn load_run_with_history(
+    reader: &dyn Reader,
+    run: RunId,
+) -> Result<(Run, Vec<Event>), ServiceError> {
     let found = reader.run(run)?.ok_or_else(|| {
         ServiceError::not_found(format!("there is no run {run} in this store; `unstuck runs` lists them"))
     })?;
@@ -160,7 +165,6 @@ impl ExplainedRun {
         &self.run
     }
 
-    /// Returns the headline.
     pub(crate) fn headline(&self) -> &str {
         &self.explanation.headline
     }
@@ -171,30 +175,30 @@ impl ExplainedRun {
     }
 
     /// Builds the document for programs.
-    pub(crate) fn document(&self, option: &str) -> api::Explanation {
-        let document = document::explanation(&ready_to_type(self.explanation.clone(), option));
+    pub(crate) fn build_document(&self, option: &str) -> api::Explanation {
+        let document = document::explanation(&add_store_option(self.explanation.clone(), option));
         api::Explanation { go_on: self.go_on.clone(), set_aside: self.set_aside.clone(), ..document }
     }
 
     /// Formats the whole explanation for people.
-    pub(crate) fn page(&self, option: &str, columns: usize) -> String {
-        let explanation = ready_to_type(self.explanation.clone(), option);
-        let page = explanation.page_in(columns, local_time::zone()).to_string();
-        page + &self.below(option, columns)
+    pub(crate) fn format_page(&self, option: &str, columns: usize) -> String {
+        let explanation = add_store_option(self.explanation.clone(), option);
+        let page = explanation.page_in(columns, local_time::local_zone()).to_string();
+        page + &self.format_below(option, columns)
     }
 
     /// Formats the explanation without what happened, for a user who has watched the run.
     pub fn rest(&self, option: &str, columns: usize) -> String {
-        let explanation = without_happened(ready_to_type(self.explanation.clone(), option));
-        let page = explanation.page_in(columns, local_time::zone()).to_string();
-        page + &self.below(option, columns)
+        let explanation = remove_happened(add_store_option(self.explanation.clone(), option));
+        let page = explanation.page_in(columns, local_time::local_zone()).to_string();
+        page + &self.format_below(option, columns)
     }
 
     /// Formats the explanations of runs below this one.
-    fn below(&self, option: &str, columns: usize) -> String {
+    fn format_below(&self, option: &str, columns: usize) -> String {
         let page = |explanation: &Explanation| {
-            let explanation = without_happened(ready_to_type(explanation.clone(), option));
-            format!("\n{}", explanation.page_in(columns, local_time::zone()))
+            let explanation = remove_happened(add_store_option(explanation.clone(), option));
+            format!("\n{}", explanation.page_in(columns, local_time::local_zone()))
         };
         let more = (self.more > 0).then(|| format!("\n{} more runs below it need a person.\n", self.more));
         self.below.iter().map(page).chain(more).collect::<Vec<_>>().concat()
@@ -202,7 +206,7 @@ impl ExplainedRun {
 }
 
 /// Removes what happened, and the suggestion to pause where nothing is under way.
-fn without_happened(mut explanation: Explanation) -> Explanation {
+fn remove_happened(mut explanation: Explanation) -> Explanation {
     explanation.happened.clear();
     explanation.earlier = 0;
     // Nothing is under way that a pause could stop.
@@ -213,7 +217,7 @@ fn without_happened(mut explanation: Explanation) -> Explanation {
 }
 
 /// Adds the `--store` option to the suggested commands.
-fn ready_to_type(mut explanation: Explanation, option: &str) -> Explanation {
+fn add_store_option(mut explanation: Explanation, option: &str) -> Explanation {
     for can in explanation.can.iter_mut().filter(|can| can.command.starts_with("unstuck ")) {
         can.command += option;
     }

@@ -22,47 +22,48 @@ pub(crate) struct FactTeller {
 }
 
 impl FactTeller {
-    /// Follows the facts of an event that is not converted.
+    /// Takes in the facts of an event before the wanted page, so that later facts know the number of their attempt.
     pub(crate) fn follow(&mut self, facts: &[Fact]) {
         for fact in facts {
-            self.take_in(fact);
+            self.remember_attempt(fact);
         }
     }
 
-    /// Remembers the attempt that a fact is about.
-    fn take_in(&mut self, fact: &Fact) {
+    /// Remembers the number of the attempt that a fact begins; a rerun counts from 1 again.
+    fn remember_attempt(&mut self, fact: &Fact) {
         if let Fact::Reran { .. } = fact {
             self.attempts.clear();
         }
         if let Fact::Unit { unit, fact } = fact
-            && let Some(attempt) = attempt_of(fact)
+            && let Some(attempt) = attempt_number(fact)
         {
             self.attempts.insert(*unit, attempt);
         }
     }
 
-    /// Converts the facts of an event.
-    pub(crate) fn tell(&mut self, flow: &Flow, facts: &[Fact]) -> Vec<FactView> {
-        facts.iter().map(|fact| self.fact(flow, fact)).collect()
+    /// Converts the facts of the next event. Events come in order, as facts after the first of an attempt lack its
+    /// number.
+    pub(crate) fn convert_facts(&mut self, flow: &Flow, facts: &[Fact]) -> Vec<FactView> {
+        facts.iter().map(|fact| self.convert_fact(flow, fact)).collect()
     }
 
-    /// Converts one fact.
-    fn fact(&mut self, flow: &Flow, fact: &Fact) -> FactView {
-        self.take_in(fact);
-        let mut view = FactView { kind: type_of(fact).to_owned(), ..FactView::default() };
+    /// Converts a fact to the view of its type: fields that a type does not have stay empty.
+    fn convert_fact(&mut self, flow: &Flow, fact: &Fact) -> FactView {
+        self.remember_attempt(fact);
+        let mut view = FactView { kind: fact_type(fact).to_owned(), ..FactView::default() };
         match fact {
             Fact::Started(started) => {
                 view.flow = Some(flow.name.to_string());
-                view.key = text(started.key.as_deref());
+                view.key = owned_text(started.key.as_deref());
                 view.parent = started.origin.parent().map(|parent| parent.to_string());
                 view.due = started.deadline.map(Time::timestamp);
             }
             Fact::Paused { by, reason } => {
-                view.because = text(Some(match by {
+                view.because = owned_text(Some(match by {
                     PausedBy::Operator => "operator",
                     PausedBy::Parent => "parent",
                 }));
-                view.reason = text(reason.as_deref());
+                view.reason = owned_text(reason.as_deref());
             }
             Fact::ClockCorrected { by } => view.delay = Some(*by),
             Fact::SignalKept { name, .. } | Fact::SignalTaken { name } => {
@@ -71,18 +72,18 @@ impl FactTeller {
             Fact::Failing { error, handler } => {
                 view.step = error.unit.map(|unit| unit_name(flow, unit));
                 view.cause = Some(error.error.cause.to_string());
-                view.flow = text(handler.as_deref());
+                view.flow = owned_text(handler.as_deref());
             }
             Fact::HandlerStarted { run } => view.run = Some(run.to_string()),
-            Fact::HandlerChanged { state } => view.state = text(Some(state.word())),
+            Fact::HandlerChanged { state } => view.state = owned_text(Some(state.word())),
             Fact::RunFailed { handler_error } => {
                 view.cause = handler_error.as_ref().map(|error| error.error.cause.to_string());
             }
-            Fact::RunCancelled { reason } => view.reason = text(reason.as_deref()),
+            Fact::RunCancelled { reason } => view.reason = owned_text(reason.as_deref()),
             Fact::Reran { generation, deadline, bulk, .. } => {
                 view.generation = Some(*generation);
                 view.due = deadline.map(Time::timestamp);
-                view.bulk = bulk_id(bulk.as_ref());
+                view.bulk = bulk_id_text(bulk.as_ref());
             }
             Fact::ItemsKnown { step, total, .. } => {
                 view.step = Some(unit_name(flow, UnitRef::step(*step)));
@@ -94,7 +95,7 @@ impl FactTeller {
             Fact::Unit { unit, fact } => {
                 view.step = Some(unit_name(flow, *unit));
                 view.attempt = self.attempts.get(unit).copied();
-                unit_details(fact, &mut view);
+                fill_unit_details(fact, &mut view);
             }
             Fact::Admitted | Fact::Unpaused | Fact::InputChanged { .. } | Fact::Completed { .. } => {}
         }
@@ -103,7 +104,7 @@ impl FactTeller {
 }
 
 /// Returns the number of the attempt that a fact names.
-fn attempt_of(fact: &UnitFact) -> Option<u32> {
+fn attempt_number(fact: &UnitFact) -> Option<u32> {
     match fact {
         UnitFact::Queued { attempt, .. }
         | UnitFact::ReportIgnored { attempt, .. }
@@ -137,7 +138,7 @@ fn attempt_of(fact: &UnitFact) -> Option<u32> {
 }
 
 /// Returns the stable type name of a fact.
-fn type_of(fact: &Fact) -> &'static str {
+fn fact_type(fact: &Fact) -> &'static str {
     match fact {
         Fact::Started(_) => "run.started",
         Fact::Admitted => "run.admitted",
@@ -156,12 +157,13 @@ fn type_of(fact: &Fact) -> &'static str {
         Fact::Reran { .. } => "run.rerun",
         Fact::ItemsKnown { .. } => "step.itemsKnown",
         Fact::ItemsCompleted { .. } => "step.completed",
-        Fact::ItemsEnded { how, .. } => closed(*how),
-        Fact::Unit { fact, .. } => unit_type(fact),
+        Fact::ItemsEnded { how, .. } => closing_word(*how),
+        Fact::Unit { fact, .. } => unit_fact_type(fact),
     }
 }
 
-fn closed(how: Closing) -> &'static str {
+/// Names how something ended together with its run, in the words of the API.
+fn closing_word(how: Closing) -> &'static str {
     match how {
         Closing::Failed => "step.failed",
         Closing::Dropped => "step.dropped",
@@ -171,7 +173,7 @@ fn closed(how: Closing) -> &'static str {
 }
 
 /// Returns the stable type name of a fact about a unit.
-fn unit_type(fact: &UnitFact) -> &'static str {
+fn unit_fact_type(fact: &UnitFact) -> &'static str {
     match fact {
         UnitFact::InputBound { .. } => "step.inputBound",
         UnitFact::Queued { .. } => "step.queued",
@@ -209,44 +211,46 @@ fn unit_type(fact: &UnitFact) -> &'static str {
         UnitFact::ChildChanged { .. } => "step.childChanged",
         UnitFact::Chosen { .. } => "step.chosen",
         UnitFact::Resumed { .. } => "step.resumed",
-        UnitFact::Closed { how } => closed(*how),
+        UnitFact::Closed { how } => closing_word(*how),
     }
 }
 
 /// Fills in the details of a fact about a unit.
-fn unit_details(fact: &UnitFact, view: &mut FactView) {
+fn fill_unit_details(fact: &UnitFact, view: &mut FactView) {
     match fact {
-        UnitFact::Queued { resumed_by, .. } => view.because = text(resumed_by.map(ResumedBy::word)),
+        UnitFact::Queued { resumed_by, .. } => view.because = owned_text(resumed_by.map(ResumedBy::word)),
         UnitFact::Dequeued { worker } | UnitFact::Started { worker } => {
             view.worker = Some(worker.name.to_string());
         }
         UnitFact::ReportIgnored { lines, more, .. } => view.count = Some(lines.len() as u64 + more),
-        UnitFact::LimitExtended { until, by, .. } => due_in(view, *until, *by),
-        UnitFact::Ended { outcome, .. } => ended(view, outcome),
+        UnitFact::LimitExtended { until, by, .. } => set_due_and_delay(view, *until, *by),
+        UnitFact::Ended { outcome, .. } => fill_outcome(view, outcome),
         UnitFact::Retry { due, delay, stalled, max } => {
-            due_in(view, *due, *delay);
+            set_due_and_delay(view, *due, *delay);
             (view.count, view.max) = (Some(u64::from(*stalled)), *max);
         }
         UnitFact::Scheduled { due, delay, policy, rounds, max } => {
-            due_in(view, *due, *delay);
-            view.policy = Some(name(policy));
+            set_due_and_delay(view, *due, *delay);
+            view.policy = Some(policy_name(policy));
             (view.count, view.max) = (Some(u64::from(*rounds)), Some(*max));
         }
-        UnitFact::PassedOver { policies } => view.passed = policies.iter().map(passed).collect(),
-        UnitFact::Acknowledged { reason } | UnitFact::DoneByHand { reason, .. } => {
-            view.reason = text(reason.as_deref());
+        UnitFact::PassedOver { policies } => {
+            view.passed = policies.iter().map(build_passed_policy_view).collect()
         }
-        UnitFact::Deferred { due, delay } => due_in(view, *due, *delay),
+        UnitFact::Acknowledged { reason } | UnitFact::DoneByHand { reason, .. } => {
+            view.reason = owned_text(reason.as_deref());
+        }
+        UnitFact::Deferred { due, delay } => set_due_and_delay(view, *due, *delay),
         UnitFact::Requeued { due, stuck, max, .. } => {
             view.due = Some(due.timestamp());
             (view.count, view.max) = (Some(u64::from(*stuck)), Some(*max));
         }
         UnitFact::Skipped { why, reason } => {
-            view.because = text(Some(match why {
+            view.because = owned_text(Some(match why {
                 SkippedBy::Condition => "condition",
                 SkippedBy::Operator => "operator",
             }));
-            view.reason = text(reason.as_deref());
+            view.reason = owned_text(reason.as_deref());
         }
         UnitFact::TimerSet { due, .. } => view.due = Some(due.timestamp()),
         UnitFact::SignalAwaited { name, until } => {
@@ -254,22 +258,22 @@ fn unit_details(fact: &UnitFact, view: &mut FactView) {
             view.due = until.map(Time::timestamp);
         }
         UnitFact::ChildStarted { resumed_by, run, .. } => {
-            view.because = text(resumed_by.map(ResumedBy::word));
+            view.because = owned_text(resumed_by.map(ResumedBy::word));
             view.run = Some(run.to_string());
         }
-        UnitFact::ChildChanged { state } => view.state = text(Some(state.word())),
+        UnitFact::ChildChanged { state } => view.state = owned_text(Some(state.word())),
         UnitFact::Chosen { choice, bulk } => {
-            view.choice = text(Some(match choice {
+            view.choice = owned_text(Some(match choice {
                 Choice::Retry => "retry",
                 Choice::None => "none",
             }));
-            view.bulk = bulk_id(bulk.as_ref());
+            view.bulk = bulk_id_text(bulk.as_ref());
         }
         UnitFact::Resumed { by, reason, bulk, waited } => {
-            view.because = text(Some(by.word()));
-            view.reason = text(reason.as_deref());
-            view.bulk = bulk_id(bulk.as_ref());
-            view.delay = waited.map(milliseconds);
+            view.because = owned_text(Some(by.word()));
+            view.reason = owned_text(reason.as_deref());
+            view.bulk = bulk_id_text(bulk.as_ref());
+            view.delay = waited.map(to_milliseconds);
         }
         UnitFact::InputBound { .. }
         | UnitFact::Progress { .. }
@@ -282,45 +286,46 @@ fn unit_details(fact: &UnitFact, view: &mut FactView) {
     }
 }
 
-fn due_in(view: &mut FactView, due: Time, delay: Millis) {
+fn set_due_and_delay(view: &mut FactView, due: Time, delay: Millis) {
     view.due = Some(due.timestamp());
-    view.delay = Some(milliseconds(delay));
+    view.delay = Some(to_milliseconds(delay));
 }
 
 /// Fills in how an attempt ended.
-fn ended(view: &mut FactView, outcome: &Outcome) {
+fn fill_outcome(view: &mut FactView, outcome: &Outcome) {
     let cause = |error: &Error| Some(error.cause.to_string());
     match outcome {
         Outcome::Stalled(error) | Outcome::Failed(error) => view.cause = cause(error),
         Outcome::Deferred { asked, lacking } => {
-            view.delay = asked.map(milliseconds);
-            view.cause = text(lacking.as_deref());
+            view.delay = asked.map(to_milliseconds);
+            view.cause = owned_text(lacking.as_deref());
         }
         Outcome::Stuck(stuck) => view.cause = Some(stuck.limit.to_string()),
         Outcome::Completed(_) | Outcome::Cancelled(_) => {}
     }
 }
 
-fn text(text: Option<&str>) -> Option<String> {
+fn owned_text(text: Option<&str>) -> Option<String> {
     text.map(str::to_owned)
 }
 
-fn name(policy: &PolicyRef) -> String {
+fn policy_name(policy: &PolicyRef) -> String {
     policy.name.to_string()
 }
 
-fn passed(passed: &PassedPolicy) -> PassedPolicyView {
+fn build_passed_policy_view(passed: &PassedPolicy) -> PassedPolicyView {
     let why = match passed.why {
         PassedReason::Spent { .. } => "spent",
         PassedReason::Disabled => "disabled",
     };
-    PassedPolicyView { policy: name(&passed.policy), why: why.to_owned() }
+    PassedPolicyView { policy: policy_name(&passed.policy), why: why.to_owned() }
 }
 
-fn bulk_id(bulk: Option<&BulkRef>) -> Option<String> {
+fn bulk_id_text(bulk: Option<&BulkRef>) -> Option<String> {
     bulk.map(|bulk| bulk.bulk.to_string())
 }
 
-fn milliseconds(span: Millis) -> i64 {
+/// JSON numbers of the API are signed.
+fn to_milliseconds(span: Millis) -> i64 {
     i64::try_from(span.0).unwrap_or(i64::MAX)
 }

@@ -7,7 +7,7 @@ use unstuck_core::summary::RunSummary;
 use unstuck_store::contract::{Reader, StoreError};
 
 /// Lists the children under way and the handler.
-pub fn active_children(run: &Run) -> Vec<RunId> {
+pub fn list_active_children(run: &Run) -> Vec<RunId> {
     let mut children = Vec::new();
     run.each_unit(|_, unit| {
         if let (UnitState::Active(_), Some(child)) = (&unit.state, unit.child) {
@@ -21,12 +21,12 @@ pub fn active_children(run: &Run) -> Vec<RunId> {
 }
 
 /// Loads the run and its descendants under way, parents before their children, at most `most` of them.
-pub fn under_way(reader: &dyn Reader, run: Run, most: usize) -> Result<Vec<Run>, StoreError> {
+pub fn load_runs_under_way(reader: &dyn Reader, run: Run, most: usize) -> Result<Vec<Run>, StoreError> {
     let mut found = vec![run];
     let mut place = 0;
     while let Some(run) = found.get(place) {
         place += 1;
-        for child in active_children(run) {
+        for child in list_active_children(run) {
             if found.len() >= most {
                 return Ok(found);
             }
@@ -40,7 +40,7 @@ pub fn under_way(reader: &dyn Reader, run: Run, most: usize) -> Result<Vec<Run>,
 pub use unstuck_core::bulk::needs_person as needs_a_person;
 
 /// Finds the root of a run's family; or the handler that was rerun by itself after its parent had ended.
-pub fn root(reader: &dyn Reader, run: &RunSummary) -> Result<RunId, StoreError> {
+pub fn find_root(reader: &dyn Reader, run: &RunSummary) -> Result<RunId, StoreError> {
     let (mut root, mut is_final, mut parent) = (run.id, run.is_final(), run.parent);
     while let Some(id) = parent {
         let found = reader.run(id)?;

@@ -16,7 +16,7 @@ use crate::{explain, run_name};
 pub const MOST: usize = 10_000;
 
 /// Returns a page of a run's history. Reads it from the first event on, because sentences depend on the state before.
-pub(crate) fn history(
+pub(crate) fn load_history_page(
     reader: &dyn Reader,
     flows: &ReadFlows,
     name: &str,
@@ -26,7 +26,7 @@ pub(crate) fn history(
     let limit = limit.clamp(1, MOST);
     let id = run_name::find_run(reader, flows, name)?;
     // What an event means can depend on all that was before it.
-    let (_, all) = explain::stored(reader, id)?;
+    let (_, all) = explain::load_run_with_history(reader, id)?;
     let mut run: Option<Run> = None;
     let mut events = Vec::new();
     let mut next = None;
@@ -56,7 +56,7 @@ pub(crate) fn history(
             by: by.to_owned(),
             user,
             what: what.filter(|line| !line.is_empty()).collect(),
-            facts: teller.tell(&flow, &event.facts),
+            facts: teller.convert_facts(&flow, &event.facts),
         });
     }
     Ok(HistoryView { run: id.to_string(), events, next })

@@ -26,4 +26,4 @@ pub mod show;
 pub mod status;
 pub mod try_policies;
 
-pub use service::{Service, ServiceError, SilentOwner, payload_of};
+pub use service::{Service, ServiceError, SilentOwner, load_payload};

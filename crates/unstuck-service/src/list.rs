@@ -13,7 +13,7 @@ use crate::{convert, errors, policies, run_name, set_aside};
 pub const MOST: usize = 1_000;
 
 /// Returns a page of runs, newest first, each with its cause, next resume and idle state.
-pub(crate) fn list(
+pub(crate) fn list_runs(
     service: &Service,
     reader: &dyn Reader,
     flows: &ReadFlows,
@@ -27,17 +27,17 @@ pub(crate) fn list(
             Err(_) => run_name::find_run(reader, flows, after)?,
         }),
     };
-    let filter = filter(reader, flows, wanted)?;
+    let filter = build_filter(reader, flows, wanted)?;
     let limit = wanted.limit.clamp(1, MOST);
     let mut found = reader.list(&filter, before, limit + 1)?;
     let next = (found.len() > limit).then(|| found[limit - 1].id.to_string());
     found.truncate(limit);
-    let (mut runs, paused) = (Vec::new(), policies::paused(reader)?);
+    let (mut runs, paused) = (Vec::new(), policies::load_pause(reader)?);
     for run in found {
-        let (flow, version) = set_aside::flow_of(reader, flows, run.flow)?;
+        let (flow, version) = set_aside::find_flow_name(reader, flows, run.flow)?;
         let labels = flows.get(reader, run.flow).map(|flow| flow.labels.clone()).unwrap_or_default();
         let has = [(run.attention.error, "error"), (run.attention.held, "held")];
-        let set_aside = set_aside::set_aside(reader, flows, &run)?;
+        let set_aside = set_aside::find_set_aside(reader, flows, &run)?;
         let go_on = if set_aside.is_some() { None } else { service.continue_command(reader, &run, &[])? };
         runs.push(RunLine {
             id: run.id.to_string(),
@@ -66,27 +66,34 @@ pub(crate) fn list(
 }
 
 /// Converts the query to a filter of the store; resolves groups and labels.
-fn filter(reader: &dyn Reader, flows: &ReadFlows, wanted: &RunsQuery) -> Result<RunFilter, ServiceError> {
+fn build_filter(
+    reader: &dyn Reader,
+    flows: &ReadFlows,
+    wanted: &RunsQuery,
+) -> Result<RunFilter, ServiceError> {
     let text = |text: &Option<String>| text.as_deref().map(Into::into);
-    let group = wanted.group.as_deref().map(|group| errors::find(reader, group)).transpose()?;
-    let versions =
-        if wanted.labels.is_empty() { None } else { Some(with_labels(reader, flows, &wanted.labels)?) };
+    let group = wanted.group.as_deref().map(|group| errors::find_group(reader, group)).transpose()?;
+    let versions = if wanted.labels.is_empty() {
+        None
+    } else {
+        Some(list_versions_with_labels(reader, flows, &wanted.labels)?)
+    };
     Ok(RunFilter {
-        states: wanted.states.iter().copied().map(convert::run_state).collect(),
+        states: wanted.states.iter().copied().map(convert::to_core_run_state).collect(),
         flow: text(&wanted.flow),
         versions,
         key: text(&wanted.key),
         parent: None,
         roots_only: !wanted.all,
-        since: wanted.since.map(convert::time),
-        until: wanted.until.map(convert::time),
+        since: wanted.since.map(convert::to_core_time),
+        until: wanted.until.map(convert::to_core_time),
         group: group.map(|group| group.group),
         cause: text(&wanted.cause),
     })
 }
 
 /// Lists the flow versions that have all of these labels. A version that cannot be compiled any more has none.
-pub(crate) fn with_labels(
+pub(crate) fn list_versions_with_labels(
     reader: &dyn Reader,
     flows: &ReadFlows,
     labels: &[(String, String)],

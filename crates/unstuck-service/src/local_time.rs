@@ -9,7 +9,7 @@ use unstuck_core::time::Time;
 use crate::service;
 
 /// Returns the zone of `TZ`, else of the machine, else UTC.
-pub fn zone() -> TimeZone {
+pub fn local_zone() -> TimeZone {
     static ZONE: OnceLock<TimeZone> = OnceLock::new();
     let zone = ZONE.get_or_init(|| match TimeZone::try_system() {
         Ok(zone) if !zone.is_unknown() => zone,
@@ -18,22 +18,23 @@ pub fn zone() -> TimeZone {
     zone.clone()
 }
 
-fn formatted(at: Timestamp, format: &str) -> String {
-    at.to_zoned(zone()).strftime(format).to_string()
+/// Formats a time in the local zone by a pattern of `strftime`.
+fn format_local(at: Timestamp, format: &str) -> String {
+    at.to_zoned(local_zone()).strftime(format).to_string()
 }
 
 /// `2026-11-17 14:03:10 CET`.
-pub fn full(at: Timestamp) -> String {
-    formatted(at, "%F %T %Z")
+pub fn format_full(at: Timestamp) -> String {
+    format_local(at, "%F %T %Z")
 }
 
 /// `2026-11-17 14:03:10 CET (2m ago)`, or `(in 5m 3s)`.
-pub fn full_and_relative(at: Timestamp) -> String {
-    format!("{} ({})", full(at), relative(at))
+pub fn format_full_and_relative(at: Timestamp) -> String {
+    format!("{} ({})", format_full(at), format_relative(at))
 }
 
 /// Formats a time relative to now: `2m ago`, `in 5m 3s`, or `now`.
-pub fn relative(at: Timestamp) -> String {
+pub fn format_relative(at: Timestamp) -> String {
     let (at, now) = (Time(at.as_millisecond()), service::now());
     match at.0.cmp(&now.0) {
         std::cmp::Ordering::Less => format!("{} ago", now.since(at)),
@@ -43,13 +44,13 @@ pub fn relative(at: Timestamp) -> String {
 }
 
 /// `2026-11-17 CET`.
-pub fn day(at: Timestamp) -> String {
-    formatted(at, "%F %Z")
+pub fn format_day(at: Timestamp) -> String {
+    format_local(at, "%F %Z")
 }
 
 /// `14:03:10.250`.
-pub fn clock(at: Timestamp) -> String {
-    formatted(at, "%T%.3f")
+pub fn format_clock(at: Timestamp) -> String {
+    format_local(at, "%T%.3f")
 }
 
 /// A column of times: the title names the zone where all of them share one, and else each time does. They differ where
@@ -61,7 +62,7 @@ pub struct Column {
 impl Column {
     /// Finds out whether all times of a column share one zone.
     pub fn of(times: impl IntoIterator<Item = Timestamp>) -> Column {
-        let mut zones: Vec<String> = times.into_iter().map(|at| formatted(at, "%Z")).collect();
+        let mut zones: Vec<String> = times.into_iter().map(|at| format_local(at, "%Z")).collect();
         zones.sort_unstable();
         zones.dedup();
         Column { zone: if zones.len() == 1 { zones.pop() } else { None } }
@@ -77,11 +78,11 @@ impl Column {
 
     /// `2026-11-17 14:03:10`, with the zone where the title has none.
     pub fn cell(&self, at: Timestamp) -> String {
-        formatted(at, if self.zone.is_some() { "%F %T" } else { "%F %T %Z" })
+        format_local(at, if self.zone.is_some() { "%F %T" } else { "%F %T %Z" })
     }
 
     /// `14:03:10`, for a second time on the same line.
     pub fn time_of_day(&self, at: Timestamp) -> String {
-        formatted(at, if self.zone.is_some() { "%T" } else { "%T %Z" })
+        format_local(at, if self.zone.is_some() { "%T" } else { "%T %Z" })
     }
 }

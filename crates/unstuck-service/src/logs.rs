@@ -26,7 +26,7 @@ use crate::service::{Service, ServiceError};
 type AttemptKey = (u32, UnitRef, u32);
 
 /// Collects the logs of a run's attempts, of one step if it is named, with how each attempt ended.
-pub(crate) fn logs(
+pub(crate) fn list_logs(
     service: &Service,
     reader: &dyn Reader,
     flows: &ReadFlows,
@@ -43,7 +43,9 @@ pub(crate) fn logs(
     };
     // Payloads are not shown.
     let document = run_document(&run, &flow, &[], &mut |_| Json::NULL);
-    if let Some(step) = step.filter(|wanted| !document.steps.iter().any(|step| is_meant(&step.id, wanted))) {
+    if let Some(step) =
+        step.filter(|wanted| !document.steps.iter().any(|step| is_wanted_step(&step.id, wanted)))
+    {
         let option = &service.option;
         return Err(ServiceError::not_found(format!(
             "{id} has no step `{step}`; `unstuck show {id}{option}` lists its steps"
@@ -55,7 +57,7 @@ pub(crate) fn logs(
         let attempt = record.attempt;
         printed.insert((attempt.generation, attempt.unit, attempt.attempt), record.log);
     }
-    let mut attempts = attempts_of(&run, document, |unit| unit_name(&flow, unit));
+    let mut attempts = collect_attempts(&run, document, |unit| unit_name(&flow, unit));
     let mut places: Vec<AttemptKey> = attempts.keys().chain(printed.keys()).copied().collect();
     places.sort_unstable();
     places.dedup();
@@ -65,14 +67,14 @@ pub(crate) fn logs(
         let is_process = matches!(flow.step(place.1.step).kind, Kind::Process(_));
         let is_running = is_process && attempt.as_ref().is_some_and(|attempt| attempt.state == "active");
         let printed = printed.remove(&place).or_else(|| is_running.then(AttemptLog::default));
-        log(name, place, attempt, printed)
+        build_log_view(name, place, attempt, printed)
     });
-    let logs = all.filter(|log| step.is_none_or(|wanted| is_meant(&log.step, wanted))).collect();
+    let logs = all.filter(|log| step.is_none_or(|wanted| is_wanted_step(&log.step, wanted))).collect();
     Ok(LogsView { run: id.to_string(), dropped: kept.dropped, logs })
 }
 
 /// Collects the attempts that the run document has, by generation, unit and number.
-fn attempts_of(
+fn collect_attempts(
     run: &Run,
     document: api::Run,
     name: impl Fn(UnitRef) -> String,
@@ -89,7 +91,7 @@ fn attempts_of(
 }
 
 /// Builds the view of an attempt; nothing if it neither printed anything nor went wrong.
-fn log(
+fn build_log_view(
     step: String,
     (generation, _, number): AttemptKey,
     attempt: Option<api::Attempt>,
@@ -136,6 +138,6 @@ fn log(
 }
 
 /// Returns whether a step is the named one, or an item of it.
-fn is_meant(step: &str, wanted: &str) -> bool {
+fn is_wanted_step(step: &str, wanted: &str) -> bool {
     step.strip_prefix(wanted).is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
 }

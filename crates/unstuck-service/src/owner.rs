@@ -13,13 +13,13 @@ use crate::service::{Service, ServiceError};
 use crate::{explain, show};
 
 /// Describes the run that an owner executes.
-pub fn run_in_words(owner: &OwnerView) -> Option<String> {
+pub fn describe_run(owner: &OwnerView) -> Option<String> {
     let (Some(run), Some(flow), Some(state)) = (&owner.run, &owner.flow, &owner.state) else { return None };
     Some(format!("{run} of flow `{flow}`, which is {}", state_phrase(state)))
 }
 
 /// Builds the view of this process and the run that it executes.
-pub(crate) fn owner(
+pub(crate) fn build_owner_view(
     service: &Service,
     reader: &dyn Reader,
     flows: &ReadFlows,
@@ -38,7 +38,7 @@ pub(crate) fn owner(
 }
 
 /// Finds the run of this flow with this key, and checks that it has the same input.
-pub(crate) fn of_key(
+pub(crate) fn find_run_of_key(
     service: &Service,
     reader: &dyn Reader,
     (flow, key): (&str, &str),
@@ -59,7 +59,7 @@ pub(crate) fn of_key(
             return Err(Refusal::KeyExists { key: key.into(), run: id }.into());
         }
     }
-    let explained = explain::of_run(service, reader, id)?;
+    let explained = explain::explain_run(service, reader, id)?;
     let is_idle = is_idle(&run, &service.homes());
     Ok(Some(KeyView {
         run: id.to_string(),
@@ -67,7 +67,7 @@ pub(crate) fn of_key(
         is_driven: service.home.is_some() && service.home == run.home,
         is_idle,
         headline: explained.headline().to_owned(),
-        document: show::document(service, reader, id)?,
+        document: show::build_run_document(service, reader, id)?,
     }))
 }
 

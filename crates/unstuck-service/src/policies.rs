@@ -18,44 +18,49 @@ const MOST: usize = 1_000;
 /// So many changes are shown with a policy.
 const SHOWN_CHANGES: usize = 10;
 
-pub(crate) fn list(reader: &dyn Reader) -> Result<PoliciesView, ServiceError> {
-    Ok(PoliciesView { policies: lines(reader)?, next: None })
+/// Lists all policies on one page: there are few.
+pub(crate) fn list_policies(reader: &dyn Reader) -> Result<PoliciesView, ServiceError> {
+    Ok(PoliciesView { policies: build_policy_views(reader)?, next: None })
 }
 
 /// Builds the views of all policies, in matching order.
-fn lines(reader: &dyn Reader) -> Result<Vec<PolicyView>, ServiceError> {
-    let policies = in_order(reader.policies()?.0)?;
+fn build_policy_views(reader: &dyn Reader) -> Result<Vec<PolicyView>, ServiceError> {
+    let policies = order_for_matching(reader.policies()?.0)?;
     let hits = reader.policy_hits()?;
-    let (shadows, paused) = (policies.shadows(), paused(reader)?);
+    let (shadows, paused) = (policies.shadows(), load_pause(reader)?);
     let lines = policies.iter().map(|policy| {
         let by =
             shadows.iter().find(|shadow| shadow.policy == policy.name).map(|shadow| shadow.by.to_string());
-        let line = line(policy, hits.iter().find(|hits| hits.policy == policy.id), by);
+        let line = build_policy_view(policy, hits.iter().find(|hits| hits.policy == policy.id), by);
         PolicyView { policies_paused: paused.clone(), ..line }
     });
     Ok(lines.collect())
 }
 
 /// Shows one policy with its position and its last changes.
-pub(crate) fn show(reader: &dyn Reader, name: &str) -> Result<PolicyDetails, ServiceError> {
-    let mut lines = lines(reader)?;
+pub(crate) fn show_policy(reader: &dyn Reader, name: &str) -> Result<PolicyDetails, ServiceError> {
+    let mut lines = build_policy_views(reader)?;
     let of = lines.len();
     let by_name = lines.iter().position(|line| line.policy.name == name);
     let found = by_name.or_else(|| lines.iter().position(|line| line.policy.id.as_deref() == Some(name)));
-    let place = found.ok_or_else(|| unknown(name, lines.iter().map(|line| line.policy.name.as_str())))?;
+    let place =
+        found.ok_or_else(|| unknown_policy(name, lines.iter().map(|line| line.policy.name.as_str())))?;
     let line = lines.swap_remove(place);
     let id = line.policy.id.clone().unwrap_or_default();
-    let changes = changes_of(reader, |audit| *audit.policy == *id, None, SHOWN_CHANGES)?.changes;
+    let changes = read_audit_page(reader, |audit| *audit.policy == *id, None, SHOWN_CHANGES)?.changes;
     Ok(PolicyDetails { line, place: place + 1, of, changes })
 }
 
 /// Returns policies as they are stored, in matching order; all, or the named ones.
-pub(crate) fn kept(reader: &dyn Reader, names: &[String]) -> Result<Vec<KeptPolicyView>, ServiceError> {
-    let all = in_order(reader.policies()?.0)?;
+pub(crate) fn list_stored_policies(
+    reader: &dyn Reader,
+    names: &[String],
+) -> Result<Vec<KeptPolicyView>, ServiceError> {
+    let all = order_for_matching(reader.policies()?.0)?;
     let mut wanted = Vec::new();
     for name in names {
         let found = all.by_name_or_id(name);
-        let found = found.ok_or_else(|| unknown(name, all.iter().map(|policy| &*policy.name)))?;
+        let found = found.ok_or_else(|| unknown_policy(name, all.iter().map(|policy| &*policy.name)))?;
         wanted.push(found.id.clone());
     }
     let is_wanted = |policy: &Policy| names.is_empty() || wanted.contains(&policy.id);
@@ -64,7 +69,7 @@ pub(crate) fn kept(reader: &dyn Reader, names: &[String]) -> Result<Vec<KeptPoli
 }
 
 /// Returns a page of policy changes, newest first.
-pub(crate) fn audit(
+pub(crate) fn list_audit(
     reader: &dyn Reader,
     name: Option<&str>,
     before: Option<u64>,
@@ -72,16 +77,16 @@ pub(crate) fn audit(
 ) -> Result<AuditView, ServiceError> {
     let is_wanted =
         |audit: &PolicyAudit| name.is_none_or(|name| *audit.name == *name || *audit.policy == *name);
-    changes_of(reader, is_wanted, before, limit.clamp(1, MOST))
+    read_audit_page(reader, is_wanted, before, limit.clamp(1, MOST))
 }
 
 /// Returns why automatic resumes are paused, if they are.
-pub(crate) fn paused(reader: &dyn Reader) -> Result<Option<PoliciesPaused>, ServiceError> {
+pub(crate) fn load_pause(reader: &dyn Reader) -> Result<Option<PoliciesPaused>, ServiceError> {
     Ok(reader.policies()?.1.paused().map(policies_paused))
 }
 
-/// Orders the policies as they match.
-pub(crate) fn in_order(policies: Vec<Policy>) -> Result<Policies, ServiceError> {
+/// Sorts policies into the order in which they are matched with an error: the first that fits decides.
+pub(crate) fn order_for_matching(policies: Vec<Policy>) -> Result<Policies, ServiceError> {
     Policies::new(policies).map_err(|problems| {
         let said: Vec<String> = problems.into_iter().map(|(_, problem)| problem.message).collect();
         ServiceError::internal(format!("the policies of this store conflict: {}", said.join("; ")))
@@ -89,7 +94,7 @@ pub(crate) fn in_order(policies: Vec<Policy>) -> Result<Policies, ServiceError> 
 }
 
 /// Converts a policy to its wire form with all defaults written out.
-pub(crate) fn full_document(policy: &Policy) -> PolicyDocument {
+pub(crate) fn to_full_document(policy: &Policy) -> PolicyDocument {
     PolicyDocument {
         priority: Some(policy.priority),
         enabled: Some(policy.enabled),
@@ -99,7 +104,7 @@ pub(crate) fn full_document(policy: &Policy) -> PolicyDocument {
 }
 
 /// Builds the view of a change; `number` is its place in the audit list.
-pub(crate) fn audit_line(number: u64, audit: &PolicyAudit) -> AuditEntry {
+pub(crate) fn build_audit_entry(number: u64, audit: &PolicyAudit) -> AuditEntry {
     let by = match &audit.by {
         Actor::Engine => "engine".to_owned(),
         Actor::Worker => "worker".to_owned(),
@@ -118,9 +123,9 @@ pub(crate) fn audit_line(number: u64, audit: &PolicyAudit) -> AuditEntry {
 }
 
 /// Builds the view of a policy, with its hits and the policy that shadows it.
-fn line(policy: &Policy, hits: Option<&PolicyHits>, shadowed_by: Option<String>) -> PolicyView {
+fn build_policy_view(policy: &Policy, hits: Option<&PolicyHits>, shadowed_by: Option<String>) -> PolicyView {
     PolicyView {
-        policy: full_document(policy),
+        policy: to_full_document(policy),
         version: policy.version,
         hits: hits.map_or(0, |hits| hits.hits),
         last_hit: hits.and_then(|hits| hits.last).map(Time::timestamp),
@@ -130,8 +135,8 @@ fn line(policy: &Policy, hits: Option<&PolicyHits>, shadowed_by: Option<String>)
     }
 }
 
-/// Reads policy changes until a page is full.
-fn changes_of(
+/// Reads pages of the audit until enough changes are wanted ones: the store cannot filter them by policy.
+fn read_audit_page(
     reader: &dyn Reader,
     wanted: impl Fn(&PolicyAudit) -> bool,
     before: Option<u64>,
@@ -144,7 +149,7 @@ fn changes_of(
         let is_last = page.len() < MOST;
         before = page.last().map(|(id, _)| *id);
         changes.extend(
-            page.iter().filter(|(_, audit)| wanted(audit)).map(|(id, audit)| audit_line(id.0, audit)),
+            page.iter().filter(|(_, audit)| wanted(audit)).map(|(id, audit)| build_audit_entry(id.0, audit)),
         );
         if is_last || changes.len() > limit {
             break;
@@ -156,7 +161,7 @@ fn changes_of(
 }
 
 /// Builds the error of an unknown policy, with the names of some.
-fn unknown<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> ServiceError {
+fn unknown_policy<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> ServiceError {
     let names: Vec<String> = names.take(8).map(|name| format!("`{name}`")).collect();
     let there = if names.is_empty() {
         "there are no policies yet; load some with `unstuck policy load FILE`".to_owned()

@@ -11,14 +11,14 @@ use unstuck_store::contract::{PutFlowError, StoreError};
 use crate::service::ServiceError;
 
 impl ServiceError {
-    /// Builds the error of a request that is not possible.
+    /// Builds the error of a request that cannot be carried out as it was given (`bad-request`).
     pub fn refused(sentence: impl Into<String>) -> ServiceError {
-        ServiceError::of(ProblemType::BadRequest, sentence)
+        ServiceError::new(ProblemType::BadRequest, sentence)
     }
 
     /// Builds the error of something that does not exist.
     pub fn not_found(sentence: impl Into<String>) -> ServiceError {
-        ServiceError::of(ProblemType::NotFound, sentence)
+        ServiceError::new(ProblemType::NotFound, sentence)
     }
 
     /// Adds the kind and name of the thing that the error is about.
@@ -40,17 +40,17 @@ impl ServiceError {
 
     /// Builds the error of something that is in another state.
     pub fn wrong_state(sentence: impl Into<String>) -> ServiceError {
-        ServiceError::of(ProblemType::WrongState, sentence)
+        ServiceError::new(ProblemType::WrongState, sentence)
     }
 
     /// Builds the error of a cursor that is not from a page.
     pub fn bad_cursor(sentence: impl Into<String>) -> ServiceError {
-        ServiceError::of(ProblemType::BadCursor, sentence)
+        ServiceError::new(ProblemType::BadCursor, sentence)
     }
 
     /// Builds the error of a bug, or of bad stored data.
     pub fn internal(sentence: impl Into<String>) -> ServiceError {
-        ServiceError::of(ProblemType::Internal, sentence)
+        ServiceError::new(ProblemType::Internal, sentence)
     }
 
     /// Builds the error of policies that cannot be read, with the same sentences as for those that the core refuses.
@@ -60,22 +60,23 @@ impl ServiceError {
             format!("policy `{name}`: {}; {}", bad.message, bad.hint)
         };
         let sentences: Vec<String> = refused.iter().map(sentence).collect();
-        let parts = refused.into_iter().map(|bad| part(&bad.field, bad.message, &bad.hint));
+        let parts = refused.into_iter().map(|bad| build_part(&bad.field, bad.message, &bad.hint));
         ServiceError::invalid(sentences.join("\n"), parts.collect())
     }
 
+    /// Builds the error of an input with several faults, each with its field.
     fn invalid(sentence: String, parts: Vec<ProblemPart>) -> ServiceError {
         let mut problem = ProblemDocument::new(ProblemType::Invalid, sentence);
         problem.about.problems = parts;
         ServiceError::Refused(Box::new(problem))
     }
 
-    fn of(kind: ProblemType, sentence: impl Into<String>) -> ServiceError {
+    fn new(kind: ProblemType, sentence: impl Into<String>) -> ServiceError {
         ServiceError::Refused(Box::new(ProblemDocument::new(kind, sentence)))
     }
 }
 
-fn part(field: &str, message: String, hint: &str) -> ProblemPart {
+fn build_part(field: &str, message: String, hint: &str) -> ProblemPart {
     ProblemPart {
         file: None,
         line: None,
@@ -90,7 +91,7 @@ fn part(field: &str, message: String, hint: &str) -> ProblemPart {
 impl From<EngineError> for ServiceError {
     fn from(error: EngineError) -> ServiceError {
         let sentence = error.to_string();
-        let of = |kind| ServiceError::of(kind, sentence.clone());
+        let of = |kind| ServiceError::new(kind, sentence.clone());
         match error {
             EngineError::Stopped => ServiceError::Stopped,
             EngineError::Store(error) => error.into(),
@@ -108,7 +109,7 @@ impl From<EngineError> for ServiceError {
             EngineError::BadPolicies(problems) => {
                 let parts = problems
                     .into_iter()
-                    .map(|bad| part(bad.problem.field, bad.problem.message, bad.problem.hint));
+                    .map(|bad| build_part(bad.problem.field, bad.problem.message, bad.problem.hint));
                 ServiceError::invalid(sentence, parts.collect())
             }
             EngineError::BadBulk(_) => of(ProblemType::BadRequest),
@@ -128,13 +129,13 @@ impl From<StoreError> for ServiceError {
         if error == StoreError::Closed {
             return ServiceError::Stopped;
         }
-        let problem = Box::new(ProblemDocument::new(type_of(&error), error.to_string()));
+        let problem = Box::new(ProblemDocument::new(problem_type(&error), error.to_string()));
         if error.is_transient() { ServiceError::Unavailable(problem) } else { ServiceError::Refused(problem) }
     }
 }
 
 /// Returns the problem type of a store error.
-pub fn type_of(error: &StoreError) -> ProblemType {
+pub fn problem_type(error: &StoreError) -> ProblemType {
     match error {
         StoreError::Conflict(_) => ProblemType::Changed,
         StoreError::Full(_) => ProblemType::StoreFull,
@@ -171,18 +172,18 @@ impl From<StepNameError> for ServiceError {
 
 impl From<Refusal> for ServiceError {
     fn from(refusal: Refusal) -> ServiceError {
-        ServiceError::Refused(Box::new(problem(&refusal)))
+        ServiceError::Refused(Box::new(to_problem_document(&refusal)))
     }
 }
 
 /// Converts a refusal to a problem document.
-fn problem(refusal: &Refusal) -> ProblemDocument {
+fn to_problem_document(refusal: &Refusal) -> ProblemDocument {
     let kind = ProblemType::of(refusal.code()).unwrap_or(ProblemType::Internal);
-    ProblemDocument { about: subject(refusal), ..ProblemDocument::new(kind, refusal.to_string()) }
+    ProblemDocument { about: refusal_subject(refusal), ..ProblemDocument::new(kind, refusal.to_string()) }
 }
 
-/// Returns the structured details of a refusal.
-fn subject(refusal: &Refusal) -> ProblemSubject {
+/// Returns what a refusal is about as fields, so that programs need not read the sentence.
+fn refusal_subject(refusal: &Refusal) -> ProblemSubject {
     let some = |text: &dyn ToString| Some(text.to_string());
     let number = |n: usize| u64::try_from(n).ok();
     let nothing = ProblemSubject::default;
@@ -225,7 +226,7 @@ fn subject(refusal: &Refusal) -> ProblemSubject {
             ProblemSubject { what: some(&"reason"), max: number(*max), ..nothing() }
         }
         Refusal::BadInput(problems) => ProblemSubject {
-            problems: problems.iter().map(|message| of_input(message)).collect(),
+            problems: problems.iter().map(|message| input_part(message)).collect(),
             ..nothing()
         },
         Refusal::TooManySignals { name, max } | Refusal::TooManySignalNames { name, max } => {
@@ -237,7 +238,7 @@ fn subject(refusal: &Refusal) -> ProblemSubject {
     }
 }
 
-fn of_input(message: &str) -> ProblemPart {
+fn input_part(message: &str) -> ProblemPart {
     ProblemPart {
         file: None,
         line: None,

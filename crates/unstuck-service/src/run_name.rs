@@ -30,15 +30,15 @@ pub fn find_run(reader: &dyn Reader, flows: &ReadFlows, name: &str) -> Result<Ru
             ServiceError::not_found("this store has no runs yet; start one with `unstuck run FILE`")
         });
     }
-    let range = IdRange::of(name);
-    if let Some(range) = range.filter(IdRange::is_one)
+    let range = IdRange::parse_prefix(name);
+    if let Some(range) = range.filter(IdRange::is_full_id)
         && reader.run(range.start)?.is_some()
     {
         return Ok(range.start);
     }
-    let of_key = runs_of_key(reader, name)?;
+    let of_key = find_runs_of_key(reader, name)?;
     let beginning = match range {
-        Some(range) => runs_in_range(reader, range)?,
+        Some(range) => list_runs_in_range(reader, range)?,
         None => Vec::new(),
     };
     match (of_key.as_slice(), beginning.as_slice()) {
@@ -47,12 +47,12 @@ pub fn find_run(reader: &dyn Reader, flows: &ReadFlows, name: &str) -> Result<Ru
         ))
         .named("run", name)),
         ([run], []) | ([], [run]) => Ok(*run),
-        _ => Err(ambiguous(reader, flows, name, &of_key, &beginning)?),
+        _ => Err(ambiguous_name(reader, flows, name, &of_key, &beginning)?),
     }
 }
 
 /// Returns whether `second`, after the name of a run, refers to another run rather than to a step of the first.
-pub fn is_run(
+pub fn is_second_run(
     reader: &dyn Reader,
     flows: &ReadFlows,
     first: &str,
@@ -64,7 +64,7 @@ pub fn is_run(
     if flow.is_none_or(|flow| flow.find_step(step).is_none()) {
         return Ok(find_run(reader, flows, second).is_ok());
     }
-    match runs_of_key(reader, second)?.first() {
+    match find_runs_of_key(reader, second)?.first() {
         None => Ok(false),
         Some(other) => Err(ServiceError::ambiguous(
             format!(
@@ -76,13 +76,13 @@ pub fn is_run(
 }
 
 /// Lists the runs whose ids are in this range, newest first, at most one more than are shown.
-fn runs_in_range(reader: &dyn Reader, range: IdRange) -> Result<Vec<RunId>, ServiceError> {
+fn list_runs_in_range(reader: &dyn Reader, range: IdRange) -> Result<Vec<RunId>, ServiceError> {
     let found = reader.list(&RunFilter::default(), range.end, SHOWN + 1)?;
     Ok(found.into_iter().map(|run| run.id).filter(|run| *run >= range.start).collect())
 }
 
 /// The runs that have this key, `KEY` in any flow or `FLOW:KEY`.
-pub fn runs_of_key(reader: &dyn Reader, name: &str) -> Result<Vec<RunId>, ServiceError> {
+pub fn find_runs_of_key(reader: &dyn Reader, name: &str) -> Result<Vec<RunId>, ServiceError> {
     let mut names = BTreeSet::new();
     let mut after = None;
     loop {
@@ -102,7 +102,7 @@ pub fn runs_of_key(reader: &dyn Reader, name: &str) -> Result<Vec<RunId>, Servic
 }
 
 /// Builds the error of an ambiguous name, with an unambiguous name for each candidate.
-fn ambiguous(
+fn ambiguous_name(
     reader: &dyn Reader,
     flows: &ReadFlows,
     name: &str,
@@ -119,7 +119,7 @@ fn ambiguous(
         let Some(run) = reader.run(*id)? else { continue };
         let flow = match flows.get(reader, run.flow) {
             Ok(flow) => flow.name.clone(),
-            Err(_) => set_aside::flow_of(reader, flows, run.flow)?.0,
+            Err(_) => set_aside::find_flow_name(reader, flows, run.flow)?.0,
         };
         let state = run.state().word();
         lines.push(match &run.key {
@@ -142,7 +142,7 @@ pub struct IdRange {
 
 impl IdRange {
     /// Returns the range of ids that begin like this, with or without `run_`.
-    pub fn of(name: &str) -> Option<IdRange> {
+    pub fn parse_prefix(name: &str) -> Option<IdRange> {
         let lower = name.to_ascii_lowercase();
         let digits = lower.strip_prefix(PREFIX).unwrap_or(&lower);
         let count = u32::try_from(digits.len()).ok().filter(|count| (1..=DIGITS).contains(count))?;
@@ -157,7 +157,7 @@ impl IdRange {
     }
 
     /// Returns whether the range is one full id.
-    fn is_one(&self) -> bool {
+    fn is_full_id(&self) -> bool {
         self.end.is_some_and(|end| end.0 - self.start.0 == 1)
     }
 }
@@ -179,11 +179,11 @@ mod tests {
         ];
         for (name, start, end) in cases {
             let wanted = IdRange { start: RunId(start), end: end.map(RunId) };
-            assert_eq!(IdRange::of(name), Some(wanted), "{name}");
+            assert_eq!(IdRange::parse_prefix(name), Some(wanted), "{name}");
         }
-        assert_eq!(IdRange::of(&last.to_string()), Some(IdRange { start: last, end: None }));
+        assert_eq!(IdRange::parse_prefix(&last.to_string()), Some(IdRange { start: last, end: None }));
         for name in ["", "run_", "8", "00000000000000", "run-1", "lu!", "no/such", "\u{1b}[2J", "ü"] {
-            assert_eq!(IdRange::of(name), None, "{name}");
+            assert_eq!(IdRange::parse_prefix(name), None, "{name}");
         }
     }
 }

@@ -85,7 +85,7 @@ impl Service {
     /// Handles a request with a running engine, and returns the answer as JSON.
     pub fn handle_request(&self, handle: &Handle, request: Request) -> Result<String, ServiceError> {
         match request {
-            Request::Query(Query::Trial(of)) => to_json(&try_policies::by_engine(handle, of)?),
+            Request::Query(Query::Trial(of)) => to_json(&try_policies::try_with_engine(handle, of)?),
             Request::Query(query) => self.run_query(handle.reader(), &query),
             Request::Change(change) => change_run::change_run(self, handle, change),
             Request::Policies(request) => change_policies::change_policies(handle, request),
@@ -98,45 +98,49 @@ impl Service {
         let flows = &self.flows;
         catch_panic(|| match query {
             Query::Owner => to_json(&std::process::id()),
-            Query::Executing => to_json(&owner::owner(self, reader, flows)?),
+            Query::Executing => to_json(&owner::build_owner_view(self, reader, flows)?),
             Query::Key { flow, key, input, on_duplicate } => {
-                to_json(&owner::of_key(self, reader, (flow, key), input, *on_duplicate)?)
+                to_json(&owner::find_run_of_key(self, reader, (flow, key), input, *on_duplicate)?)
             }
-            Query::Status => to_json(&status::status(self, reader, flows)?),
-            Query::Runs(wanted) => to_json(&list::list(self, reader, flows, wanted)?),
-            Query::Show { run } => to_json(&show::show(self, reader, run)?),
+            Query::Status => to_json(&status::build_status(self, reader, flows)?),
+            Query::Runs(wanted) => to_json(&list::list_runs(self, reader, flows, wanted)?),
+            Query::Show { run } => to_json(&show::show_run(self, reader, run)?),
             Query::Explain { run } => {
-                let explained = explain::of_name(self, reader, run)?;
-                to_json(&explained.document(&self.option))
+                let explained = explain::explain_named_run(self, reader, run)?;
+                to_json(&explained.build_document(&self.option))
             }
             Query::ExplainPage { run, columns } => {
-                let explained = explain::of_name(self, reader, run)?;
-                let page = explained.page(&self.option, columns.unwrap_or(explain::COLUMNS));
+                let explained = explain::explain_named_run(self, reader, run)?;
+                let page = explained.format_page(&self.option, columns.unwrap_or(explain::COLUMNS));
                 to_json(&match explained.continue_command() {
                     Some(go_on) => format!("{page}\nTo continue the run:\n  {go_on}\n"),
                     None => page,
                 })
             }
             Query::History { run, after, limit } => {
-                to_json(&history::history(reader, flows, run, *after, *limit)?)
+                to_json(&history::load_history_page(reader, flows, run, *after, *limit)?)
             }
-            Query::Logs { run, step } => to_json(&logs::logs(self, reader, flows, run, step.as_deref())?),
-            Query::Policies => to_json(&policies::list(reader)?),
-            Query::Policy { name } => to_json(&policies::show(reader, name)?),
-            Query::Kept { names } => to_json(&policies::kept(reader, names)?),
+            Query::Logs { run, step } => {
+                to_json(&logs::list_logs(self, reader, flows, run, step.as_deref())?)
+            }
+            Query::Policies => to_json(&policies::list_policies(reader)?),
+            Query::Policy { name } => to_json(&policies::show_policy(reader, name)?),
+            Query::Kept { names } => to_json(&policies::list_stored_policies(reader, names)?),
             Query::Audit { name, before, limit } => {
-                to_json(&policies::audit(reader, name.as_deref(), *before, *limit)?)
+                to_json(&policies::list_audit(reader, name.as_deref(), *before, *limit)?)
             }
-            Query::Trial(of) => to_json(&try_policies::by_store(reader, of.clone())?),
-            Query::Errors(wanted) => to_json(&errors::list(reader, wanted)?),
-            Query::ErrorGroup { group } => to_json(&errors::show(reader, group)?),
-            Query::Names { first, second } => to_json(&run_name::is_run(reader, flows, first, second)?),
+            Query::Trial(of) => to_json(&try_policies::try_on_store(reader, of.clone())?),
+            Query::Errors(wanted) => to_json(&errors::list_groups(reader, wanted)?),
+            Query::ErrorGroup { group } => to_json(&errors::show_group(reader, group)?),
+            Query::Names { first, second } => {
+                to_json(&run_name::is_second_run(reader, flows, first, second)?)
+            }
             Query::Bulks { open_only, after, limit } => {
-                to_json(&bulk::list(reader, *open_only, after.as_deref(), *limit)?)
+                to_json(&bulk::list_bulks(reader, *open_only, after.as_deref(), *limit)?)
             }
-            Query::Bulk { bulk } => to_json(&bulk::show(self, reader, bulk)?),
+            Query::Bulk { bulk } => to_json(&bulk::show_bulk(self, reader, bulk)?),
             Query::BulkTargets { bulk, from, limit } => {
-                to_json(&bulk::targets(reader, flows, bulk, *from, *limit)?)
+                to_json(&bulk::list_targets(reader, flows, bulk, *from, *limit)?)
             }
         })
     }
@@ -161,7 +165,7 @@ impl Service {
         if !run.is_idle(&homes) && !below.iter().any(|run| is_idle(run, &homes)) {
             return Ok(None);
         }
-        let root = family::root(reader, run)?;
+        let root = family::find_root(reader, run)?;
         Ok(Some(format!("unstuck run --continue {root}{}", self.option)))
     }
 }
@@ -173,13 +177,14 @@ fn catch_panic(answer: impl FnOnce() -> Result<String, ServiceError>) -> Result<
     })
 }
 
+/// Writes an answer as JSON: every caller, socket or terminal, gets the same text.
 pub(crate) fn to_json(answer: &impl Serialize) -> Result<String, ServiceError> {
     serde_json::to_string(answer)
         .map_err(|error| ServiceError::internal(format!("the answer cannot be written as JSON: {error}")))
 }
 
 /// Loads the text of a payload.
-pub fn payload_of(reader: &dyn Reader, payload: &Payload) -> Json {
+pub fn load_payload(reader: &dyn Reader, payload: &Payload) -> Json {
     match payload {
         Payload::Inline(json) => json.clone(),
         Payload::Stored(id) => {

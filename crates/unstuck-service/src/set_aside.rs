@@ -17,7 +17,7 @@ use crate::owner::state_phrase;
 
 /// Returns why nothing is decided about a run: the engine has set it aside, or its flow cannot be compiled. Nothing for
 /// a run that has ended.
-pub fn set_aside(
+pub fn find_set_aside(
     reader: &dyn Reader,
     flows: &ReadFlows,
     run: &RunSummary,
@@ -42,7 +42,7 @@ pub fn set_aside(
 }
 
 /// Returns the name and version of a run's flow, even if it cannot be compiled.
-pub fn flow_of(
+pub fn find_flow_name(
     reader: &dyn Reader,
     flows: &ReadFlows,
     flow: FlowId,
@@ -55,7 +55,7 @@ pub fn flow_of(
 }
 
 /// Builds the explanation of a run whose flow cannot be compiled.
-pub(crate) fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanation {
+pub(crate) fn explain_without_flow(run: &Run, now: Time, error: &EngineError) -> Explanation {
     Explanation {
         run: run.id,
         now,
@@ -72,12 +72,12 @@ pub(crate) fn unexplained(run: &Run, now: Time, error: &EngineError) -> Explanat
         because: Vec::new(),
         policies_paused: None,
         next: Vec::new(),
-        can: can_without_flow(run),
+        can: list_actions_without_flow(run),
     }
 }
 
 /// Lists what can be done with a run whose flow cannot be compiled.
-fn can_without_flow(run: &Run) -> Vec<PossibleAction> {
+fn list_actions_without_flow(run: &Run) -> Vec<PossibleAction> {
     let possible = |command: String, what: &str| PossibleAction { command, what: what.to_owned() };
     let show = possible(format!("unstuck show {}", run.id), "show its input, steps and outputs");
     let end = match (&run.origin, run.is_final()) {
@@ -97,7 +97,7 @@ fn can_without_flow(run: &Run) -> Vec<PossibleAction> {
 }
 
 /// Changes the explanation of a run that is set aside: says so first, and when it is tried again.
-pub(crate) fn explain_aside(explanation: &mut Explanation, aside: &api::SetAside) {
+pub(crate) fn explain_set_aside(explanation: &mut Explanation, aside: &api::SetAside) {
     explanation.headline = format!("{} is set aside: {}", explanation.run, aside.why);
     explanation.next.clear();
     if let Some(since) = aside.since {

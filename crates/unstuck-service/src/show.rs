@@ -15,33 +15,37 @@ use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::request::EngineError;
 use unstuck_store::contract::Reader;
 
-use crate::service::{Service, ServiceError, payload_of};
+use crate::service::{Service, ServiceError, load_payload};
 use crate::{explain, family, policies, run_name, set_aside};
 
 /// How many runs below it are read.
 const LOOKED_AT: usize = 1_000;
 
 /// Shows a run that is given by name.
-pub(crate) fn show(service: &Service, reader: &dyn Reader, name: &str) -> Result<RunView, ServiceError> {
+pub(crate) fn show_run(service: &Service, reader: &dyn Reader, name: &str) -> Result<RunView, ServiceError> {
     let id = run_name::find_run(reader, &service.flows, name)?;
-    let (run, go_on) = with_go_on(service, reader, id)?;
+    let (run, go_on) = build_document_with_continue_command(service, reader, id)?;
     Ok(RunView { run, go_on })
 }
 
-/// The document of a run, as JSON.
-pub fn document(service: &Service, reader: &dyn Reader, run: RunId) -> Result<Box<RawValue>, ServiceError> {
-    with_go_on(service, reader, run).map(|(document, _)| document)
+/// Builds the document of a run as JSON, in the form that every command and the API show.
+pub fn build_run_document(
+    service: &Service,
+    reader: &dyn Reader,
+    run: RunId,
+) -> Result<Box<RawValue>, ServiceError> {
+    build_document_with_continue_command(service, reader, run).map(|(document, _)| document)
 }
 
 /// Builds the document of a run, and the command that continues it if it is idle.
-fn with_go_on(
+fn build_document_with_continue_command(
     service: &Service,
     reader: &dyn Reader,
     run: RunId,
 ) -> Result<(Box<RawValue>, Option<String>), ServiceError> {
     let flows = &service.flows;
-    let (run, history) = explain::stored(reader, run)?;
-    let set_aside = set_aside::set_aside(reader, flows, &RunSummary::of(&run))?;
+    let (run, history) = explain::load_run_with_history(reader, run)?;
+    let set_aside = set_aside::find_set_aside(reader, flows, &RunSummary::of(&run))?;
     // Of a flow that cannot be used, the names of the steps are known, and not the rules that anything was decided by.
     let (flow, history) = match flows.get(reader, run.flow) {
         Ok(flow) => (flow, history),
@@ -50,7 +54,7 @@ fn with_go_on(
     };
     // A run in error may have a child that a policy resumes.
     let below = match run.state() {
-        RunState::Error => family::under_way(reader, run.clone(), LOOKED_AT)?,
+        RunState::Error => family::load_runs_under_way(reader, run.clone(), LOOKED_AT)?,
         _ => Vec::new(),
     };
     let go_on = if set_aside.is_some() {
@@ -59,13 +63,13 @@ fn with_go_on(
         service.continue_command(reader, &RunSummary::of(&run), &below)?
     };
     let mut document =
-        run_document(&run, &flow, &history, &mut |payload: &Payload| payload_of(reader, payload));
+        run_document(&run, &flow, &history, &mut |payload: &Payload| load_payload(reader, payload));
     if let (Some(handler), Phase::Failing(failing)) = (&mut document.handler, &run.phase) {
-        handler.error = handler_error(reader, flows, failing)?;
+        handler.error = find_handler_error(reader, flows, failing)?;
     }
     document.set_aside = set_aside;
     if document.next_auto_resume.is_some() {
-        document.policies_paused = policies::paused(reader)?;
+        document.policies_paused = policies::load_pause(reader)?;
     }
     document.idle = go_on.is_some();
     document.go_on.clone_from(&go_on);
@@ -75,7 +79,7 @@ fn with_go_on(
 }
 
 /// Returns the error of a failing run's handler, which the run itself does not know.
-fn handler_error(
+fn find_handler_error(
     reader: &dyn Reader,
     flows: &ReadFlows,
     failing: &Failing,

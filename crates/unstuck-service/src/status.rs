@@ -19,15 +19,15 @@ use crate::{owner, policies, set_aside};
 
 /// The age in milliseconds up to which final runs are counted.
 const LATELY: i64 = 24 * 60 * 60 * 1_000;
-/// So many runs that are not final are looked at.
+/// At most this many runs that are not final are read.
 const LOOKED_AT: usize = 1_000;
 /// How many of each kind are listed.
 const TOLD: usize = 10;
 /// How many timers are read for what comes next.
 const LOOKED_AT_NEXT: usize = 100;
 
-/// Builds the status of the store.
-pub(crate) fn status(
+/// Builds the status of the store from its newest runs that are not final; `more` says that not all were read.
+pub(crate) fn build_status(
     service: &Service,
     reader: &dyn Reader,
     flows: &ReadFlows,
@@ -39,12 +39,16 @@ pub(crate) fn status(
         at: now.timestamp(),
         needs_person: Vec::new(),
         needs_person_count: 0,
-        executes: if service.home.is_some() { Some(owner::owner(service, reader, flows)?) } else { None },
+        executes: if service.home.is_some() {
+            Some(owner::build_owner_view(service, reader, flows)?)
+        } else {
+            None
+        },
         idle: Vec::new(),
         idle_count: 0,
         idle_states: BTreeMap::new(),
-        next: comes_next(reader, flows)?,
-        policies_paused: policies::paused(reader)?,
+        next: list_upcoming(reader, flows)?,
+        policies_paused: policies::load_pause(reader)?,
         open: BTreeMap::new(),
         ended: BTreeMap::new(),
         more: open.len() > LOOKED_AT,
@@ -53,12 +57,12 @@ pub(crate) fn status(
         if run.needs_person {
             status.needs_person_count += 1;
             if status.needs_person.len() < TOLD {
-                let line = needs_person(reader, flows, run)?;
+                let line = build_needs_person(reader, flows, run)?;
                 status.needs_person.push(line);
             }
         }
         // A part of a run is continued with the whole.
-        let is_continued = run.parent.is_none() && set_aside::set_aside(reader, flows, run)?.is_none();
+        let is_continued = run.parent.is_none() && set_aside::find_set_aside(reader, flows, run)?.is_none();
         let go_on = if is_continued { service.continue_command(reader, run, &[])? } else { None };
         if go_on.is_some() {
             status.idle_count += 1;
@@ -74,14 +78,14 @@ pub(crate) fn status(
 }
 
 /// Builds the view of a run that needs an operator.
-fn needs_person(
+fn build_needs_person(
     reader: &dyn Reader,
     flows: &ReadFlows,
     run: &RunSummary,
 ) -> Result<NeedsPerson, ServiceError> {
     Ok(NeedsPerson {
         run: run.id.to_string(),
-        flow: set_aside::flow_of(reader, flows, run.flow)?.0.to_string(),
+        flow: set_aside::find_flow_name(reader, flows, run.flow)?.0.to_string(),
         key: run.key.as_deref().map(str::to_owned),
         state: run.state.word().to_owned(),
         since: run.updated_at.timestamp(),
@@ -90,7 +94,7 @@ fn needs_person(
 }
 
 /// Lists the next timers that advance a run; limits of attempts under way are left out.
-fn comes_next(reader: &dyn Reader, flows: &ReadFlows) -> Result<Vec<UpcomingView>, ServiceError> {
+fn list_upcoming(reader: &dyn Reader, flows: &ReadFlows) -> Result<Vec<UpcomingView>, ServiceError> {
     let is_paused = reader.policies()?.1.paused().is_some();
     let mut next = Vec::new();
     for (_, run) in reader.upcoming(LOOKED_AT_NEXT)? {
@@ -98,7 +102,7 @@ fn comes_next(reader: &dyn Reader, flows: &ReadFlows) -> Result<Vec<UpcomingView
         let Ok(flow) = flows.get(reader, run.flow) else { continue };
         let name = |unit: UnitRef| format!("`{}`", unit_name(&flow, unit));
         for (unit, wakeup) in wakeups(&run, &flow) {
-            let due = wakeup.due.and_then(|due| Some((due, what(&run, unit, is_paused, &name)?)));
+            let due = wakeup.due.and_then(|due| Some((due, describe_timer(&run, unit, is_paused, &name)?)));
             next.extend(due.map(|(due, what)| (due, run.id, format!("{what} (flow `{}`)", flow.name))));
         }
     }
@@ -112,8 +116,8 @@ fn comes_next(reader: &dyn Reader, flows: &ReadFlows) -> Result<Vec<UpcomingView
     Ok(next.into_iter().map(view).collect())
 }
 
-/// Describes what a timer does; nothing for a limit.
-fn what(
+/// Describes what happens when a timer is due; nothing for the time limit of an attempt, which usually never fires.
+fn describe_timer(
     run: &Run,
     unit: Option<UnitRef>,
     is_paused: bool,

@@ -12,7 +12,7 @@ use rustix::fs::Access;
 use rustix::io::Errno;
 use unstuck_store::contract::StoreError;
 
-use crate::error::{broken, folder_error};
+use crate::error::{broken_store, folder_error};
 use crate::open::DATABASE;
 use crate::reserve::RESERVE;
 
@@ -27,14 +27,14 @@ const OTHERS: u32 = 0o077;
 pub fn check_access(directory: &Path) -> Result<(), StoreError> {
     // A slash at the end would lead through a link.
     let directory: PathBuf = directory.components().collect();
-    check(&directory, "the folder", FileType::is_dir)?;
-    check(&directory.join(SOCKET), "the socket", FileTypeExt::is_socket)?;
-    for path in files(&directory) {
-        check(&path, "the file", FileType::is_file)?;
+    check_owner_and_type(&directory, "the folder", FileType::is_dir)?;
+    check_owner_and_type(&directory.join(SOCKET), "the socket", FileTypeExt::is_socket)?;
+    for path in list_store_files(&directory) {
+        check_owner_and_type(&path, "the file", FileType::is_file)?;
     }
     let database = directory.join(DATABASE);
     match rustix::fs::access(&database, Access::READ_OK) {
-        Err(Errno::ACCESS) => Err(broken(format!(
+        Err(Errno::ACCESS) => Err(broken_store(format!(
             "no permission to read {}, so it is unknown whether it is a store; restore the permission \
              (`chmod u+rw {}`), or name another store with --store",
             database.display(),
@@ -44,12 +44,13 @@ pub fn check_access(directory: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// That a folder above something does not let this user in: which, and what to do.
-fn no_permission(path: &Path) -> StoreError {
+/// Says which folder above `path` this user may not enter, and what to do: nobody can tell then whether `path`
+/// exists.
+fn permission_error(path: &Path) -> StoreError {
     let closed = path.ancestors().skip(1).find(|folder| fs::symlink_metadata(folder).is_ok());
     let folder = closed.unwrap_or(path).display();
     let user = rustix::process::geteuid().as_raw();
-    broken(format!(
+    broken_store(format!(
         "no permission to read the folder {folder}, so it is unknown whether {} exists; run the command as another user \
          (this is user {user}), give this user permission (`chmod u+rwx {folder}` if it owns the folder), or name another store \
          with --store",
@@ -64,12 +65,12 @@ pub fn is_writable(directory: &Path) -> bool {
     can_write(directory) && (!database.exists() || can_write(&database))
 }
 
-/// Takes from others what they may do with the folder and the files of a store.
+/// Removes the access of group and others to the folder and files of a store: payloads may hold secrets.
 pub(crate) fn restrict_permissions(directory: &Path) -> Result<(), StoreError> {
     restrict_file(directory)?;
     // Nobody else can put anything there any more.
     check_access(directory)?;
-    files(directory).iter().try_for_each(|path| restrict_file(path))
+    list_store_files(directory).iter().try_for_each(|path| restrict_file(path))
 }
 
 /// Makes a folder for its user alone, with those above it that are not there.
@@ -82,29 +83,35 @@ pub(crate) fn make_file(path: &Path) -> io::Result<File> {
     File::options().create(true).truncate(false).write(true).mode(0o600).open(path)
 }
 
-fn files(directory: &Path) -> Vec<PathBuf> {
+/// Lists the paths that a store may have in its folder, whether they exist or not.
+fn list_store_files(directory: &Path) -> Vec<PathBuf> {
     let database =
         [String::new(), "-wal".to_owned(), "-shm".to_owned()].map(|end| format!("{DATABASE}{end}"));
     let names = database.into_iter().chain([LOCK, RESERVE].map(str::to_owned));
     names.map(|name| directory.join(name)).collect()
 }
 
-fn check(path: &Path, what: &str, is_right: impl Fn(&FileType) -> bool) -> Result<(), StoreError> {
+/// Refuses a path that another user owns or that is of another type than expected; a missing one is fine.
+fn check_owner_and_type(
+    path: &Path,
+    what: &str,
+    is_right: impl Fn(&FileType) -> bool,
+) -> Result<(), StoreError> {
     let about = match fs::symlink_metadata(path) {
         Ok(about) => about,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(()),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(no_permission(path)),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(permission_error(path)),
         Err(error) => return Err(folder_error(what, path, "cannot be inspected", &error)),
     };
     let (shown, user) = (path.display(), rustix::process::geteuid().as_raw());
     if about.is_symlink() {
-        return Err(broken(format!(
+        return Err(broken_store(format!(
             "{shown} is a symbolic link, which could point to files of another user; give the folder that it points \
              to, or put {what} itself in its place"
         )));
     }
     if about.uid() != user {
-        return Err(broken(format!(
+        return Err(broken_store(format!(
             "{shown} belongs to user {}, but this command runs as user {user}. Only its owner may use a store, because a \
              store defines which commands are executed; run the command as user {}, or give another store",
             about.uid(),
@@ -113,7 +120,7 @@ fn check(path: &Path, what: &str, is_right: impl Fn(&FileType) -> bool) -> Resul
     }
     if !is_right(&about.file_type()) {
         let kind = what.trim_start_matches("the ");
-        return Err(broken(format!("{shown} is not a {kind}; move it away, or give another store")));
+        return Err(broken_store(format!("{shown} is not a {kind}; move it away, or give another store")));
     }
     Ok(())
 }

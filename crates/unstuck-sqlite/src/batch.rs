@@ -27,6 +27,8 @@ pub(crate) struct OpenBatch {
 }
 
 impl SqliteStore {
+    /// Opens a batch, of which there is one at a time, and loads all that it wants. After a full disk it first tests
+    /// whether there is room again.
     pub(crate) fn begin_batch(&mut self, wants: &Wants) -> Result<BatchId, StoreError> {
         self.check_usable()?;
         if self.batch.is_some() {
@@ -38,7 +40,7 @@ impl SqliteStore {
         self.last_batch += 1;
         let id = BatchId(self.last_batch);
         self.batch = Some(OpenBatch { id, locked: Vec::new(), locked_things: Vec::new(), loaded: None });
-        let loaded = self.load(wants);
+        let loaded = self.load_wanted(wants);
         if loaded.is_err() {
             self.end_batch(id);
         }
@@ -49,7 +51,9 @@ impl SqliteStore {
         Ok(id)
     }
 
-    fn load(&mut self, wants: &Wants) -> Result<Loaded, StoreError> {
+    /// Loads what a batch wants: first the answers that need no run (keys, due timers, notices), then the runs that
+    /// these name, which are locked.
+    fn load_wanted(&mut self, wants: &Wants) -> Result<Loaded, StoreError> {
         let mut keys = Vec::with_capacity(wants.keys.len());
         for (flow, key) in &wants.keys {
             keys.push(self.find_key(flow, key)?);
@@ -66,7 +70,7 @@ impl SqliteStore {
             waiting: state.ready.highest_waiting(&wants.queues),
             admissible: state.slots.admissible(wants.admissions),
             due: state.timers.due(wants.now, wants.due),
-            notices: state.notices.first(wants.now, wants.notices),
+            notices: state.notices.list_due(wants.now, wants.notices),
             things: state.things.due(wants.now, wants.things),
             noticed: wants.about.iter().filter(is_noticed).copied().collect(),
             versions: self.versions,
@@ -80,6 +84,7 @@ impl SqliteStore {
         Ok(loaded)
     }
 
+    /// Locks further runs of an open batch, and loads payloads.
     pub(crate) fn load_more(
         &mut self,
         batch: BatchId,
@@ -100,6 +105,7 @@ impl SqliteStore {
         Ok(More { runs: self.lock_runs(runs)?, payloads: found, backlog })
     }
 
+    /// Locks things for an open batch; they are free again when it ends.
     pub(crate) fn lock_things_for(
         &mut self,
         batch: BatchId,
@@ -110,6 +116,7 @@ impl SqliteStore {
         self.state.things.lock(things, &mut open.locked_things)
     }
 
+    /// Refuses a batch that has ended: its locks are gone.
     pub(crate) fn check_batch(&self, batch: BatchId) -> Result<(), StoreError> {
         self.check_usable()?;
         if self.batch.as_ref().is_some_and(|open| open.id == batch) {
@@ -119,7 +126,8 @@ impl SqliteStore {
         Err(StoreError::Conflict(unknown.into()))
     }
 
-    /// Takes these runs out. What fails leaves those that were taken out before it to be given back.
+    /// Takes these runs out of memory for the batch. If one fails, those taken before it stay out until the batch
+    /// ends and gives them back.
     fn lock_runs(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
         let mut given = Vec::with_capacity(runs.len());
         for id in runs {
@@ -138,6 +146,7 @@ impl SqliteStore {
         Ok(given)
     }
 
+    /// Takes a run out of memory; one that is parked is loaded from its row first.
     fn lock_run(&mut self, id: RunId) -> Result<Locked, StoreError> {
         if self.state.hot.get(id).is_none() {
             self.begin_reading()?;
@@ -173,11 +182,11 @@ impl SqliteStore {
         }
     }
 
-    /// A payload, which is remembered for those who ask again.
+    /// Loads a payload, and caches it for whoever reads it again.
     pub(crate) fn payload(&mut self, id: PayloadId) -> Result<Option<Json>, StoreError> {
         let json = match self.state.payloads.get(id) {
             Some(json) => Some(json.clone()),
-            None => payload::payload(&self.reader, id)?,
+            None => payload::load_payload(&self.reader, id)?,
         };
         if let Some(json) = &json {
             self.state.payloads.put(id, json.clone(), 0);
@@ -210,7 +219,7 @@ impl SqliteStore {
             if matches!(hot.run, Residency::Here(_)) {
                 continue;
             }
-            match run_snapshot::run_at(&self.reader, id, hot.head) {
+            match run_snapshot::load_run_at(&self.reader, id, hot.head) {
                 Ok(loaded) => hot.run = Residency::Here(Box::new(loaded.run)),
                 Err(error) => self.stop_after_failure(error),
             }

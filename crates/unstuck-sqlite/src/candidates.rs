@@ -59,7 +59,8 @@ const WITH_CAUSE: &str = of_error!("WHERE instr(json_extract(body, '$.cause'), ?
 const OF_KEY: &str = "SELECT run FROM run_key WHERE flow = ? AND key = ? AND run >= ? AND run < ? LIMIT ?";
 
 impl Candidates {
-    pub(crate) fn of(
+    /// Chooses the queries for a filter. Ids begin with the time of the start, so a time range is a range of ids.
+    pub(crate) fn for_filter(
         connection: &Connection,
         filter: &RunFilter,
         before: Option<RunId>,
@@ -68,76 +69,81 @@ impl Candidates {
         let (since, until) = (filter.since.map(RunId::first_at), filter.until.map(RunId::first_at));
         let end = bound(before, i64::MAX)?.min(bound(until, i64::MAX)?);
         let mut candidates = Candidates { queries: Vec::new(), first: bound(since, 0)?, end };
-        candidates.choose(connection, filter)?;
+        candidates.choose_indexes(connection, filter)?;
         Ok(candidates)
     }
 
-    fn choose(&mut self, connection: &Connection, filter: &RunFilter) -> Result<(), StoreError> {
+    /// Chooses the most selective index that the filter can use: key, parent, group, cause, version, then state.
+    fn choose_indexes(&mut self, connection: &Connection, filter: &RunFilter) -> Result<(), StoreError> {
         if let Some(key) = &filter.key {
-            for flow in flow::names(connection)? {
-                self.add(OF_KEY, [flow.to_string().into(), key.to_string().into()]);
+            for flow in flow::list_flow_names(connection)? {
+                self.add_query(OF_KEY, [flow.to_string().into(), key.to_string().into()]);
             }
         } else if let Some(parent) = filter.parent {
-            self.add(OF_PARENT, [number(parent.0)?.into()]);
+            self.add_query(OF_PARENT, [number(parent.0)?.into()]);
         } else if let Some(group) = &filter.group {
-            self.add(WITH_GROUP, [group.to_string().into()]);
+            self.add_query(WITH_GROUP, [group.to_string().into()]);
         } else if let Some(cause) = &filter.cause {
-            self.add(WITH_CAUSE, [cause.to_string().into()]);
+            self.add_query(WITH_CAUSE, [cause.to_string().into()]);
         } else if filter.flow.is_some() || filter.versions.is_some() {
-            self.choose_versions(connection, filter)?;
+            self.add_version_queries(connection, filter)?;
         } else if filter.states.is_empty() && !filter.roots_only {
-            self.add(ALL, []);
+            self.add_query(ALL, []);
         } else {
-            self.choose_states(filter);
+            self.add_state_queries(filter);
         }
         Ok(())
     }
 
-    fn choose_states(&mut self, filter: &RunFilter) {
-        for is_child in children(filter).iter().copied() {
-            for state in states(filter) {
-                self.add(OF_STATE, [state.word().to_owned().into(), is_child.into()]);
+    /// Adds a query for each wanted state. Runs with a step in error or held are found by the column `rests`,
+    /// whatever else they do.
+    fn add_state_queries(&mut self, filter: &RunFilter) {
+        for is_child in wanted_child_flags(filter).iter().copied() {
+            for state in wanted_states(filter) {
+                self.add_query(OF_STATE, [state.word().to_owned().into(), is_child.into()]);
             }
-            for rests in rests(filter).iter().copied() {
-                self.add(AT_REST, [rests.into(), is_child.into()]);
+            for rests in wanted_rests(filter).iter().copied() {
+                self.add_query(AT_REST, [rests.into(), is_child.into()]);
             }
         }
-        if !rests(filter).is_empty() {
-            self.add(OF_UNKNOWN_REST, []);
+        if !wanted_rests(filter).is_empty() {
+            self.add_query(OF_UNKNOWN_REST, []);
         }
     }
 
-    fn choose_versions(&mut self, connection: &Connection, filter: &RunFilter) -> Result<(), StoreError> {
+    /// Adds a query for each wanted version and state. Rows from before the column `version` have none, and are found
+    /// by the name of the flow.
+    fn add_version_queries(&mut self, connection: &Connection, filter: &RunFilter) -> Result<(), StoreError> {
         let known = match (&filter.flow, &filter.versions) {
-            (Some(flow), _) => flow::versions(connection, Some(flow))?,
-            (None, _) => flow::versions(connection, None)?,
+            (Some(flow), _) => flow::list_versions(connection, Some(flow))?,
+            (None, _) => flow::list_versions(connection, None)?,
         };
         let is_wanted = |id: &FlowId| filter.versions.as_ref().is_none_or(|wanted| wanted.contains(id));
         let mut names = Vec::new();
         for (version, name) in known.into_iter().filter(|(id, _)| is_wanted(id)) {
             let version = Value::from(number(version.0)?);
-            for is_child in children(filter).iter().copied() {
-                for state in states(filter) {
+            for is_child in wanted_child_flags(filter).iter().copied() {
+                for state in wanted_states(filter) {
                     let state = state.word().to_owned().into();
-                    self.add(OF_VERSION, [version.clone(), state, is_child.into()]);
+                    self.add_query(OF_VERSION, [version.clone(), state, is_child.into()]);
                 }
-                for rests in rests(filter).iter().copied() {
-                    self.add(OF_VERSION_AT_REST, [version.clone(), rests.into(), is_child.into()]);
+                for rests in wanted_rests(filter).iter().copied() {
+                    self.add_query(OF_VERSION_AT_REST, [version.clone(), rests.into(), is_child.into()]);
                 }
             }
             if !names.contains(&name) {
-                self.add(OF_UNKNOWN_VERSION, [name.clone().into()]);
+                self.add_query(OF_UNKNOWN_VERSION, [name.clone().into()]);
                 names.push(name);
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, sql: &'static str, values: impl Into<Vec<Value>>) {
+    fn add_query(&mut self, sql: &'static str, values: impl Into<Vec<Value>>) {
         self.queries.push(IdQuery { sql, values: values.into() });
     }
 
-    /// The newest of them, at most so many. The next page begins below the last.
+    /// Returns the newest candidates, at most `limit`, and moves the end below them for the next page.
     pub(crate) fn next_page(
         &mut self,
         connection: &Connection,
@@ -162,16 +168,18 @@ impl Candidates {
     }
 }
 
-fn children(filter: &RunFilter) -> &'static [bool] {
+/// Returns the values of the index column `parent IS NOT NULL` to look under.
+fn wanted_child_flags(filter: &RunFilter) -> &'static [bool] {
     if filter.roots_only { &[false] } else { &[false, true] }
 }
 
-fn states(filter: &RunFilter) -> &[RunState] {
+/// Returns the states to look under; no state in the filter means every state.
+fn wanted_states(filter: &RunFilter) -> &[RunState] {
     if filter.states.is_empty() { &RunState::ALL } else { &filter.states }
 }
 
 /// What the column `rests` says of runs with a step in one of these states, whatever else they do.
-fn rests(filter: &RunFilter) -> &'static [i64] {
+fn wanted_rests(filter: &RunFilter) -> &'static [i64] {
     match (filter.states.contains(&RunState::Error), filter.states.contains(&RunState::Held)) {
         (false, false) => &[],
         (true, false) => &[1, 3],

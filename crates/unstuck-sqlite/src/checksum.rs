@@ -18,7 +18,7 @@ use crate::table::unsigned;
 pub(crate) const WRONG_SUM: &str = "its checksum does not match its content";
 
 /// The checksum of a row: its numbers in order, then its texts, each with its length.
-pub(crate) fn sum(numbers: &[u64], texts: &[&str]) -> i32 {
+pub(crate) fn sum_row(numbers: &[u64], texts: &[&str]) -> i32 {
     let mut hasher = Hasher::new();
     // Short pieces cost more than what is in them: numbers go together.
     let (mut piece, mut filled) = ([0; 32], 0);
@@ -42,36 +42,36 @@ pub(crate) fn sum(numbers: &[u64], texts: &[&str]) -> i32 {
 }
 
 /// The checksum of an event of the log.
-pub(crate) fn of_event(pos: u64, run: RunId, prev: u64, body: &str) -> i32 {
-    sum(&[pos, run.0, prev], &[body])
+pub(crate) fn sum_event(pos: u64, run: RunId, prev: u64, body: &str) -> i32 {
+    sum_row(&[pos, run.0, prev], &[body])
 }
 
 /// The checksum of a payload.
-pub(crate) fn of_payload(id: PayloadId, run: RunId, body: &str) -> i32 {
-    sum(&[id.0, run.0], &[body])
+pub(crate) fn sum_payload(id: PayloadId, run: RunId, body: &str) -> i32 {
+    sum_row(&[id.0, run.0], &[body])
 }
 
-/// Whether a checksum that was kept, if one was, fits.
-pub(crate) fn is_valid(kept: Option<i64>, wanted: i32) -> bool {
+/// Returns whether a stored checksum matches; a row from before there were checksums has none, and is believed.
+pub(crate) fn is_sum_valid(kept: Option<i64>, wanted: i32) -> bool {
     kept.is_none_or(|kept| kept == i64::from(wanted))
 }
 
-/// Looks at the checksum of every row that has one; the first that does not fit is told.
-pub(crate) fn verify_all(connection: &Connection) -> Result<(), StoreError> {
-    each(connection, "SELECT pos, run, prev, body, sum FROM event ORDER BY pos", |row| {
-        let (pos, run, prev) = (id(row, 0)?, RunId(id(row, 1)?), id(row, 2)?);
-        let wrong = wrong(row, 3, |body| of_event(pos, run, prev, body))?;
-        Ok(wrong.map(|why| damaged_event(pos, run, &why)))
+/// Verifies the checksum of every row that has one, and fails with the first damaged row.
+pub(crate) fn verify_all_sums(connection: &Connection) -> Result<(), StoreError> {
+    check_each_row(connection, "SELECT pos, run, prev, body, sum FROM event ORDER BY pos", |row| {
+        let (pos, run, prev) = (read_id(row, 0)?, RunId(read_id(row, 1)?), read_id(row, 2)?);
+        let wrong = find_mismatch(row, 3, |body| sum_event(pos, run, prev, body))?;
+        Ok(wrong.map(|why| describe_damaged_event(pos, run, &why)))
     })?;
-    each(connection, "SELECT id, run, body, sum FROM payload ORDER BY id", |row| {
-        let (payload, run) = (PayloadId(id(row, 0)?), RunId(id(row, 1)?));
-        let wrong = wrong(row, 2, |body| of_payload(payload, run, body))?;
-        Ok(wrong.map(|why| damaged_payload(payload, run, None, &why)))
+    check_each_row(connection, "SELECT id, run, body, sum FROM payload ORDER BY id", |row| {
+        let (payload, run) = (PayloadId(read_id(row, 0)?), RunId(read_id(row, 1)?));
+        let wrong = find_mismatch(row, 2, |body| sum_payload(payload, run, body))?;
+        Ok(wrong.map(|why| describe_damaged_payload(payload, run, None, &why)))
     })
 }
 
-/// What is wrong with a text and its checksum, which stands in the column after it.
-fn wrong(
+/// Compares the text in `column` with the checksum in the column after it, and returns what is wrong.
+fn find_mismatch(
     row: &Row<'_>,
     column: usize,
     wanted: impl FnOnce(&str) -> i32,
@@ -81,10 +81,11 @@ fn wrong(
         Err(error) => return Ok(Some(error.to_string())),
     };
     let kept: Option<i64> = row.get(column + 1).map_err(store_error)?;
-    Ok((!is_valid(kept, wanted(body))).then(|| WRONG_SUM.to_owned()))
+    Ok((!is_sum_valid(kept, wanted(body))).then(|| WRONG_SUM.to_owned()))
 }
 
-fn each(
+/// Calls `look` with every row of a query until it returns damage.
+fn check_each_row(
     connection: &Connection,
     sql: &str,
     look: impl Fn(&Row<'_>) -> Result<Option<String>, StoreError>,
@@ -99,19 +100,19 @@ fn each(
     Ok(())
 }
 
-fn id(row: &Row<'_>, column: usize) -> Result<u64, StoreError> {
+fn read_id(row: &Row<'_>, column: usize) -> Result<u64, StoreError> {
     row.get(column).map(unsigned).map_err(store_error)
 }
 
 /// The sentence about an event that cannot be believed.
-pub(crate) fn damaged_event(pos: u64, run: RunId, why: &str) -> String {
+pub(crate) fn describe_damaged_event(pos: u64, run: RunId, why: &str) -> String {
     format!(
         "event {pos} of the log is damaged, which belongs to {run}: {why}; {RESTORE}, or run `unstuck store check` to see all damage"
     )
 }
 
 /// The sentence about a payload that cannot be believed, with what it is to its run.
-pub(crate) fn damaged_payload(id: PayloadId, run: RunId, what: Option<&str>, why: &str) -> String {
+pub(crate) fn describe_damaged_payload(id: PayloadId, run: RunId, what: Option<&str>, why: &str) -> String {
     let what = what.map_or_else(|| format!("which belongs to {run}"), |what| format!("{what} of {run}"));
     format!(
         "payload {id} is damaged, {what}: {why}; {RESTORE}, or cancel and forget this run and start it again"
@@ -139,7 +140,11 @@ mod tests {
                 bytes.extend((text.len() as u64).to_le_bytes());
                 bytes.extend(text.as_bytes());
             }
-            assert_eq!(sum(numbers, texts), crc32fast::hash(&bytes).cast_signed(), "{numbers:?} {texts:?}");
+            assert_eq!(
+                sum_row(numbers, texts),
+                crc32fast::hash(&bytes).cast_signed(),
+                "{numbers:?} {texts:?}"
+            );
         }
     }
 }

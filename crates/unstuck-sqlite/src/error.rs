@@ -6,43 +6,43 @@ use std::path::Path;
 use rusqlite::{ErrorCode, ffi};
 use unstuck_store::contract::StoreError;
 
-/// What an error of SQLite means: whether it may pass, and what to say.
+/// Converts an error of SQLite: whether the same may succeed later, and what the user can do.
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` gives")]
 pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => full(),
-        Some(ErrorCode::SystemIoFailure) if is_lack_of_room(&error) => full(),
+        Some(ErrorCode::DiskFull) => disk_full(),
+        Some(ErrorCode::SystemIoFailure) if is_out_of_space(&error) => disk_full(),
         Some(ErrorCode::ConstraintViolation) => StoreError::Conflict(error.to_string()),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             StoreError::Away(format!("another process uses the file ({error})"))
         }
-        Some(ErrorCode::ReadOnly) => broken(
+        Some(ErrorCode::ReadOnly) => broken_store(
             "the file is not writable; check the owner of the file and its folder, and whether the disk is mounted read-only",
         ),
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => broken(format!(
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => broken_store(format!(
             "the file is damaged or is not a store of Unstuck ({error}); restore a copy of it"
         )),
-        Some(ErrorCode::SystemIoFailure) => broken(format!(
+        Some(ErrorCode::SystemIoFailure) => broken_store(format!(
             "the disk failed ({}); check the disk in the system log, then start again: everything confirmed before \
              is there, or is reported as missing",
-            failure(&error)
+            describe_failed_call(&error)
         )),
-        Some(ErrorCode::CannotOpen) => {
-            broken(format!("the file cannot be opened ({error}); check the owner of the file and its folder"))
-        }
-        _ => broken(error.to_string()),
+        Some(ErrorCode::CannotOpen) => broken_store(format!(
+            "the file cannot be opened ({error}); check the owner of the file and its folder"
+        )),
+        _ => broken_store(error.to_string()),
     }
 }
 
-/// The store cannot go on.
-pub(crate) fn broken(what: impl Into<String>) -> StoreError {
+/// Builds the error after which the store cannot continue until somebody acts.
+pub(crate) fn broken_store(what: impl Into<String>) -> StoreError {
     StoreError::Broken(what.into())
 }
 
-/// What an error of the system means that has come of making or opening something in the folder of a store.
+/// Converts an error of the system from creating or opening something in the folder of a store.
 pub(crate) fn folder_error(what: &str, path: &Path, failed: &str, error: &io::Error) -> StoreError {
     let shown = path.display();
-    if is_full(error.kind()) {
+    if is_disk_full(error.kind()) {
         return StoreError::Full(format!("{what} {shown} {failed}: {error}"));
     }
     let advice = match error.kind() {
@@ -50,11 +50,11 @@ pub(crate) fn folder_error(what: &str, path: &Path, failed: &str, error: &io::Er
         ErrorKind::ReadOnlyFilesystem => "; the disk is mounted read-only: give a writable folder",
         _ => "",
     };
-    broken(format!("{what} {shown} {failed}: {error}{advice}"))
+    broken_store(format!("{what} {shown} {failed}: {error}{advice}"))
 }
 
-/// The same error, with its place.
-pub(crate) fn at(path: &Path, error: StoreError) -> StoreError {
+/// Adds the path of the database to an error.
+pub(crate) fn add_path(path: &Path, error: StoreError) -> StoreError {
     let say = |what: String| format!("{}: {what}", path.display());
     match error {
         StoreError::Conflict(what) => StoreError::Conflict(say(what)),
@@ -67,29 +67,31 @@ pub(crate) fn at(path: &Path, error: StoreError) -> StoreError {
     }
 }
 
-fn full() -> StoreError {
+/// Builds the error of a full disk; the path is added by who knows it.
+fn disk_full() -> StoreError {
     StoreError::Full(String::new())
 }
 
-/// SQLite calls it a full disk only when the system says so when a file is written to; there are other ways of having
-/// no room.
-fn is_lack_of_room(error: &rusqlite::Error) -> bool {
+/// Returns whether an IO error means that there is no room. SQLite says so itself only if the system calls the disk
+/// full: shared memory, quotas and limits of the size of files come with other codes.
+fn is_out_of_space(error: &rusqlite::Error) -> bool {
     match error.sqlite_error().map(|error| error.extended_code) {
         Some(ffi::SQLITE_IOERR_SHMSIZE) => true,
         // A quota, or a limit of the size of files. The call that has just failed is the last one that did.
         Some(ffi::SQLITE_IOERR_WRITE | ffi::SQLITE_IOERR_TRUNCATE) => {
-            is_full(io::Error::last_os_error().kind())
+            is_disk_full(io::Error::last_os_error().kind())
         }
         _ => false,
     }
 }
 
-fn is_full(kind: ErrorKind) -> bool {
+/// A quota and a limit of the size of files count as a full disk: room must be made all the same.
+fn is_disk_full(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
-/// Which call it was.
-fn failure(error: &rusqlite::Error) -> String {
+/// Names the call that failed (read, write, sync), from SQLite's extended code.
+fn describe_failed_call(error: &rusqlite::Error) -> String {
     let call = match error.sqlite_error().map(|error| error.extended_code) {
         Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC) => "a sync",
         Some(ffi::SQLITE_IOERR_WRITE) => "a write",

@@ -45,12 +45,13 @@ pub(crate) struct HotRun {
 }
 
 impl HotRun {
-    /// Its row in the file has all of it: of one with many units it is noted from now on which of its wakeups change.
+    /// Starts noting which wakeups change, now that the row in the file is complete. Only for runs with many units:
+    /// for others it is cheaper to write all wakeups again.
     pub(crate) fn note_changes(&mut self, has_many_units: bool) {
         self.unsaved = has_many_units.then(Box::default);
     }
 
-    /// These wakeups and leases of it have changed, or `all` may have.
+    /// Notes that these wakeups and leases changed since the row was written; `all` means that any may have.
     pub(crate) fn note_wakeups(
         &mut self,
         wakeups: &[(Option<UnitRef>, Wakeup)],
@@ -101,7 +102,7 @@ impl HotRuns {
         self.runs.insert(run, hot);
     }
 
-    /// Takes a run out of its entry, to be put back.
+    /// Takes a run out of its entry for a batch; it comes back with [`HotRuns::put`].
     pub(crate) fn take(&mut self, run: RunId) -> Option<Residency> {
         let mark = RunPosition { seq: 0, generation: 0, is_final: false };
         self.runs.get_mut(&run).map(|hot| std::mem::replace(&mut hot.run, Residency::Out(mark)))
@@ -140,7 +141,7 @@ impl HotRuns {
         self.runs.iter()
     }
 
-    /// An event at `pos` has happened to a run: its row is behind.
+    /// Notes that the event at `pos` is not covered by the row of its run; only the first such event counts.
     pub(crate) fn mark_row_behind(&mut self, run: RunId, pos: u64) {
         if let Some(hot) = self.runs.get_mut(&run)
             && hot.behind_since.is_none()
@@ -166,7 +167,7 @@ impl HotRuns {
         None
     }
 
-    /// Something has happened to a run: it goes to the end of the line of those that rest.
+    /// Moves a run to the end of the line for eviction.
     pub(crate) fn mark_recent(&mut self, run: RunId, seq: u64) {
         self.resting.push_back((run, seq));
         // Where nobody has to leave, nobody takes those from the line that have moved on.
@@ -176,7 +177,7 @@ impl HotRuns {
         }
     }
 
-    /// The run that has rested longest, if nothing has happened to it since; `None` where there is no line.
+    /// Returns the run that has been idle longest, and skips entries of the line that are out of date.
     pub(crate) fn least_recent(&mut self) -> Option<RunId> {
         while let Some((run, seq)) = self.resting.pop_front() {
             let rests = |hot: &HotRun| matches!(hot.run, Residency::Here(_)) && hot.seq() == seq;

@@ -11,7 +11,7 @@ use unstuck_core::model::run::RunState;
 use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
-use crate::error::{broken, store_error};
+use crate::error::{broken_store, store_error};
 use crate::open::DATABASE;
 use crate::table::event;
 use crate::table::flow;
@@ -51,32 +51,33 @@ pub fn has_store(directory: &Path) -> bool {
 
 /// What the store in this folder holds, as far as it is durable. An engine may go on with it meanwhile.
 pub fn info(directory: &Path) -> Result<Info, StoreError> {
-    let files = files(directory)?;
+    let files = list_files(directory)?;
     let mut connection = verify::open_for_reading(directory)?;
     let transaction = connection.transaction().map_err(store_error)?;
     let schema =
         transaction.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(store_error)?;
     let mut flows: BTreeMap<Arc<str>, Vec<Arc<str>>> = BTreeMap::new();
-    for flow in flow::all(&transaction)? {
+    for flow in flow::list_all_flows(&transaction)? {
         flows.entry(flow.name).or_default().push(flow.version);
     }
-    let tail = tail(&transaction)?;
-    let (oldest, newest) = ends(&transaction, tail.keys().copied())?;
+    let tail = load_tail_heads(&transaction)?;
+    let (oldest, newest) = find_first_and_last_run(&transaction, tail.keys().copied())?;
     Ok(Info {
         schema,
         files,
-        runs: runs(&transaction, &tail)?,
-        events: event::last_position(&transaction)?,
+        runs: count_runs(&transaction, &tail)?,
+        events: event::load_last_position(&transaction)?,
         flows,
         oldest,
         newest,
-        clock: meta::clock(&transaction)?,
-        last_time: meta::meta(&transaction, "last_time")?.map(Time),
+        clock: meta::load_clock(&transaction)?,
+        last_time: meta::load_number(&transaction, "last_time")?.map(Time),
     })
 }
 
-fn files(directory: &Path) -> Result<Vec<(String, u64)>, StoreError> {
-    let unreadable = |error| broken(format!("the folder {} cannot be read: {error}", directory.display()));
+fn list_files(directory: &Path) -> Result<Vec<(String, u64)>, StoreError> {
+    let unreadable =
+        |error| broken_store(format!("the folder {} cannot be read: {error}", directory.display()));
     let mut files = Vec::new();
     for entry in directory.read_dir().map_err(unreadable)? {
         let entry = entry.map_err(unreadable)?;
@@ -92,9 +93,9 @@ fn files(directory: &Path) -> Result<Vec<(String, u64)>, StoreError> {
     Ok(files)
 }
 
-/// The last events of runs whose rows may be behind.
-fn tail(connection: &Connection) -> Result<BTreeMap<RunId, u64>, StoreError> {
-    let flushed = meta::meta(connection, "flushed")?.unwrap_or(0);
+/// Loads the last event of each run that has events after what rows cover: for these the row may be out of date.
+fn load_tail_heads(connection: &Connection) -> Result<BTreeMap<RunId, u64>, StoreError> {
+    let flushed = meta::load_number(connection, "flushed")?.unwrap_or(0);
     let sql = "SELECT run, max(pos) FROM event WHERE pos > ?1 GROUP BY run";
     let mut statement = connection.prepare(sql).map_err(store_error)?;
     let found = statement
@@ -103,8 +104,11 @@ fn tail(connection: &Connection) -> Result<BTreeMap<RunId, u64>, StoreError> {
     found.collect::<Result<_, _>>().map_err(store_error)
 }
 
-/// How many runs are in each state: as their rows say, or the log where it knows better.
-fn runs(connection: &Connection, tail: &BTreeMap<RunId, u64>) -> Result<BTreeMap<RunState, u64>, StoreError> {
+/// Counts runs by state: by their rows, corrected by the log for runs whose rows are behind.
+fn count_runs(
+    connection: &Connection,
+    tail: &BTreeMap<RunId, u64>,
+) -> Result<BTreeMap<RunState, u64>, StoreError> {
     let mut counts: BTreeMap<RunState, u64> = BTreeMap::new();
     let mut statement =
         connection.prepare("SELECT state, count(*) FROM run GROUP BY state").map_err(store_error)?;
@@ -113,30 +117,32 @@ fn runs(connection: &Connection, tail: &BTreeMap<RunId, u64>) -> Result<BTreeMap
         .map_err(store_error)?;
     for row in found {
         let (word, count) = row.map_err(store_error)?;
-        counts.insert(state(&word)?, count);
+        counts.insert(parse_run_state(&word)?, count);
     }
     let mut row_state = connection.prepare("SELECT state FROM run WHERE id = ?1").map_err(store_error)?;
     for (run, head) in tail {
         let mut known = row_state.query([number(run.0)?]).map_err(store_error)?;
         if let Some(row) = known.next().map_err(store_error)? {
             let word: String = row.get(0).map_err(store_error)?;
-            if let Some(count) = counts.get_mut(&state(&word)?) {
+            if let Some(count) = counts.get_mut(&parse_run_state(&word)?) {
                 *count = count.saturating_sub(1);
             }
         }
-        *counts.entry(run_snapshot::run_at(connection, *run, *head)?.run.state()).or_default() += 1;
+        *counts.entry(run_snapshot::load_run_at(connection, *run, *head)?.run.state()).or_default() += 1;
     }
     counts.retain(|_, count| *count > 0);
     Ok(counts)
 }
 
-pub(crate) fn state(word: &str) -> Result<RunState, StoreError> {
+pub(crate) fn parse_run_state(word: &str) -> Result<RunState, StoreError> {
     let found = RunState::ALL.into_iter().find(|state| state.word() == word);
-    found.ok_or_else(|| broken(format!("a run has the unknown state `{word}`; run `unstuck store check`")))
+    found.ok_or_else(|| {
+        broken_store(format!("a run has the unknown state `{word}`; run `unstuck store check`"))
+    })
 }
 
 /// The first and the last id.
-fn ends(
+fn find_first_and_last_run(
     connection: &Connection,
     tail: impl Iterator<Item = RunId>,
 ) -> Result<(Option<RunId>, Option<RunId>), StoreError> {

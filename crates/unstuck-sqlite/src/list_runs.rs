@@ -26,7 +26,7 @@ use crate::table::run_snapshot;
 const SLACK: usize = 8;
 
 impl SqliteStore {
-    /// Runs that fit, newest first.
+    /// Lists runs that fit, newest first: those in memory merged with rows of those that are not.
     pub(crate) fn list_runs(
         &mut self,
         filter: &RunFilter,
@@ -52,13 +52,13 @@ impl SqliteStore {
         }
         // Rows of runs in memory are behind.
         let (reader, memory) = (&self.reader, &self.state.hot);
-        each_row(
+        for_each_row(
             reader,
             filter,
             (before, limit),
             |id| memory.get(id).is_some(),
             |row| {
-                found.push(run_snapshot::run_at(reader, row.id, row.head)?.run);
+                found.push(run_snapshot::load_run_at(reader, row.id, row.head)?.run);
                 Ok(())
             },
         )?;
@@ -67,21 +67,23 @@ impl SqliteStore {
         Ok(found)
     }
 
-    /// How many root runs are in each state; of the final ones those since a time.
+    /// Counts root runs by state; of the final ones only those started at `since` or later. Rows are counted by an
+    /// index, and corrected for runs in memory.
     pub(crate) fn count_root_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError> {
-        let mut counts = run_count::count(&self.reader, since)?;
+        let mut counts = run_count::count_rows(&self.reader, since)?;
         for (id, entry) in self.state.hot.iter() {
             let Residency::Here(run) = &entry.run else { return Err(conflict(*id, "is locked")) };
             if run.origin.parent().is_none() {
-                let row = run::row_state(&self.reader, *id)?.map(|(_, state)| state);
-                move_count(&mut counts, &entry.flow, (*id, since), row, Some(run.state()));
+                let row = run::load_row_state(&self.reader, *id)?.map(|(_, state)| state);
+                recount_run(&mut counts, &entry.flow, (*id, since), row, Some(run.state()));
             }
         }
-        Ok(of_all_flows(&counts))
+        Ok(sum_over_flows(&counts))
     }
 }
 
-fn of_all_flows(counts: &RunCounts) -> BTreeMap<RunState, u64> {
+/// Adds up the counts of all flows.
+fn sum_over_flows(counts: &RunCounts) -> BTreeMap<RunState, u64> {
     let mut all = BTreeMap::new();
     for ((_, state), count) in counts {
         *all.entry(*state).or_default() += count;
@@ -89,8 +91,9 @@ fn of_all_flows(counts: &RunCounts) -> BTreeMap<RunState, u64> {
     all
 }
 
-/// A run that is counted by its row is counted as it is. Of those that are final, those since a time count.
-fn move_count(
+/// Moves a run from the state that its row has to the state that it is in now. Final runs from before `since` are in
+/// no count.
+fn recount_run(
     counts: &mut RunCounts,
     flow: &std::sync::Arc<str>,
     (id, since): (RunId, Time),
@@ -112,8 +115,9 @@ fn move_count(
     }
 }
 
-/// Runs that fit, newest first, as readers see them: what is fresh was told before the file was read.
-pub(crate) fn summaries(
+/// Lists runs that fit, newest first, as readers see them. `fresh` was taken before the snapshot of the file, so the
+/// file has at least the events that it names.
+pub(crate) fn list_summaries(
     connection: &Connection,
     fresh: &FreshRuns,
     filter: &RunFilter,
@@ -121,7 +125,7 @@ pub(crate) fn summaries(
     limit: usize,
 ) -> Result<Vec<RunSummary>, StoreError> {
     if filter.key.is_some() || filter.has_error_criteria() {
-        return summaries_of_candidates(connection, fresh, filter, (before, limit));
+        return list_candidate_summaries(connection, fresh, filter, (before, limit));
     }
     let fits = |(id, run): &(RunId, &FreshRun)| {
         before.is_none_or(|before| *id < before) && filter.accepts(&run.filtered(*id))
@@ -133,15 +137,15 @@ pub(crate) fn summaries(
         if found.len() >= limit {
             break;
         }
-        found.extend(summary_of_fresh(connection, filter, id, run)?);
+        found.extend(load_fresh_summary(connection, filter, id, run)?);
     }
-    each_row(
+    for_each_row(
         connection,
         filter,
         (before, limit),
         |id| fresh.get(id).is_some(),
         |row| {
-            found.push(summary_of(connection, &row)?);
+            found.push(load_summary(connection, &row)?);
             Ok(())
         },
     )?;
@@ -150,14 +154,15 @@ pub(crate) fn summaries(
     Ok(found)
 }
 
-/// The same where keys or errors lead to the runs, whether their rows are behind or not: what is fresh is not looked through.
-fn summaries_of_candidates(
+/// As [`list_summaries`], for filters by key or error: these indexes are always up to date, so fresh runs need not be
+/// searched.
+fn list_candidate_summaries(
     connection: &Connection,
     fresh: &FreshRuns,
     filter: &RunFilter,
     (before, limit): (Option<RunId>, usize),
 ) -> Result<Vec<RunSummary>, StoreError> {
-    let mut candidates = Candidates::of(connection, filter, before)?;
+    let mut candidates = Candidates::for_filter(connection, filter, before)?;
     let mut found = Vec::new();
     loop {
         let wanted = limit.saturating_add(SLACK);
@@ -168,9 +173,11 @@ fn summaries_of_candidates(
                 return Ok(found);
             }
             let summary = match fresh.get(id) {
-                Some(run) => summary_of_fresh(connection, filter, id, run)?,
-                None => match run::listed_row(connection, id)? {
-                    Some(row) if fits(connection, filter, &row)? => Some(summary_of(connection, &row)?),
+                Some(run) => load_fresh_summary(connection, filter, id, run)?,
+                None => match run::load_listed_row(connection, id)? {
+                    Some(row) if row_matches(connection, filter, &row)? => {
+                        Some(load_summary(connection, &row)?)
+                    }
                     Some(_) | None => None,
                 },
             };
@@ -182,15 +189,15 @@ fn summaries_of_candidates(
     }
 }
 
-/// Calls `each` with the newest rows that fit, at most so many, those apart that are known elsewhere.
-fn each_row(
+/// Calls `each` with the newest rows that fit, at most `limit`; leaves out runs for which `is_elsewhere` is true.
+fn for_each_row(
     connection: &Connection,
     filter: &RunFilter,
     (before, limit): (Option<RunId>, usize),
     is_elsewhere: impl Fn(RunId) -> bool,
     mut each: impl FnMut(ListedRow) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
-    let mut candidates = Candidates::of(connection, filter, before)?;
+    let mut candidates = Candidates::for_filter(connection, filter, before)?;
     let mut count = 0;
     while count < limit {
         let wanted = limit.saturating_add(SLACK);
@@ -198,8 +205,8 @@ fn each_row(
         let is_end = page.len() < wanted;
         for id in page.into_iter().filter(|id| !is_elsewhere(*id)) {
             if count < limit
-                && let Some(row) = run::listed_row(connection, id)?
-                && fits(connection, filter, &row)?
+                && let Some(row) = run::load_listed_row(connection, id)?
+                && row_matches(connection, filter, &row)?
             {
                 count += 1;
                 each(row)?;
@@ -212,26 +219,29 @@ fn each_row(
     Ok(())
 }
 
-fn fits(connection: &Connection, filter: &RunFilter, row: &ListedRow) -> Result<bool, StoreError> {
+/// Tests a row against the filter. A row from before a filtered column existed does not say enough, and the run is
+/// loaded.
+fn row_matches(connection: &Connection, filter: &RunFilter, row: &ListedRow) -> Result<bool, StoreError> {
     let has_key = RunFilter { key: None, ..filter.clone() };
     let accepted = match row.filtered() {
         // Who has a key was found by it.
         Some(known) => has_key.accepts(&known),
         // A row from before all of that was kept does not say all of it.
-        None => filter.matches(&run_snapshot::run_at(connection, row.id, row.head)?.run, &row.flow),
+        None => filter.matches(&run_snapshot::load_run_at(connection, row.id, row.head)?.run, &row.flow),
     };
     Ok(accepted && error::has_error(connection, filter, row.id)?)
 }
 
-fn summary_of(connection: &Connection, row: &ListedRow) -> Result<RunSummary, StoreError> {
+/// Builds the summary from the row, or from the loaded run if the row is from before summaries were stored.
+fn load_summary(connection: &Connection, row: &ListedRow) -> Result<RunSummary, StoreError> {
     match row.summary()? {
         Some(summary) => Ok(summary),
-        None => Ok(RunSummary::of(&run_snapshot::run_at(connection, row.id, row.head)?.run)),
+        None => Ok(RunSummary::of(&run_snapshot::load_run_at(connection, row.id, row.head)?.run)),
     }
 }
 
-/// What a list tells of a run whose row is behind, if it fits.
-fn summary_of_fresh(
+/// Loads the summary of a run whose row is behind, if it fits.
+fn load_fresh_summary(
     connection: &Connection,
     filter: &RunFilter,
     id: RunId,
@@ -240,61 +250,61 @@ fn summary_of_fresh(
     if !error::has_error(connection, filter, id)? {
         return Ok(None);
     }
-    let head = match run::run_row(connection, id)? {
+    let head = match run::load_run_row(connection, id)? {
         // It may have gone on since it was told.
         Some(row) => Some(row.head.max(told.head)),
-        None => if_there(connection, Some(told.head))?,
+        None => head_if_present(connection, Some(told.head))?,
     };
     let Some(head) = head else { return Ok(None) };
-    let run = run_snapshot::run_at(connection, id, head)?.run;
+    let run = run_snapshot::load_run_at(connection, id, head)?.run;
     Ok(filter.matches(&run, &told.flow).then(|| RunSummary::of(&run)))
 }
 
-/// This position, unless the run that it was told of has been forgotten since.
-pub(crate) fn if_there(connection: &Connection, head: Option<u64>) -> Result<Option<u64>, StoreError> {
+/// Returns the position if its event still exists: the run may have been forgotten after the overlay was read.
+pub(crate) fn head_if_present(connection: &Connection, head: Option<u64>) -> Result<Option<u64>, StoreError> {
     match head {
-        Some(head) => Ok(event::is_there(connection, head)?.then_some(head)),
+        Some(head) => Ok(event::has_event(connection, head)?.then_some(head)),
         None => Ok(None),
     }
 }
 
-/// How many root runs of each flow are in each state, as readers see them; of the final ones those since a time. `None` if
-/// something was written after what is fresh was told, and nobody says how the two fit together.
+/// Counts root runs by flow and state as readers see them; of the final ones only those started at `since` or later.
+/// `None` if a stage was written between reading the overlay and the file: the two cannot be combined by counts then.
 pub(crate) fn count_roots(
     connection: &Connection,
     told: &Told,
     since: Time,
 ) -> Result<Option<RunCounts>, StoreError> {
-    if run_count::stage(connection)? != told.stage {
+    if run_count::load_last_stage(connection)? != told.stage {
         return Ok(None);
     }
-    let mut counts = run_count::count(connection, since)?;
+    let mut counts = run_count::count_rows(connection, since)?;
     for (id, run) in told.fresh.iter().filter(|(_, run)| run.parent.is_none()) {
-        move_count(&mut counts, &run.flow, (id, since), run.row, Some(run.state));
+        recount_run(&mut counts, &run.flow, (id, since), run.row, Some(run.state));
     }
     Ok(Some(counts))
 }
 
-/// The same, where everything is looked up.
+/// As [`count_roots`], but looks up the row of every fresh run, which is right whatever was written in between.
 pub(crate) fn count_roots_one_by_one(
     connection: &Connection,
     told: &Told,
     since: Time,
 ) -> Result<RunCounts, StoreError> {
-    let mut counts = run_count::count(connection, since)?;
+    let mut counts = run_count::count_rows(connection, since)?;
     for (id, run) in told.fresh.iter().filter(|(_, run)| run.parent.is_none()) {
-        let (row, now) = match run::row_state(connection, id)? {
+        let (row, now) = match run::load_row_state(connection, id)? {
             // It may have gone on since it was told.
             Some((head, state)) if head >= run.head => (Some(state), Some(state)),
             Some((_, state)) => (Some(state), Some(run.state)),
-            None => (None, event::is_there(connection, run.head)?.then_some(run.state)),
+            None => (None, event::has_event(connection, run.head)?.then_some(run.state)),
         };
-        move_count(&mut counts, &run.flow, (id, since), row, now);
+        recount_run(&mut counts, &run.flow, (id, since), row, now);
     }
     Ok(counts)
 }
 
-/// As the column `rests` keeps it.
-pub(crate) fn bits(rests: Attention) -> i64 {
+/// Encodes which steps need attention as the column `rests`: bit 0 for error, bit 1 for held.
+pub(crate) fn encode_rests(rests: Attention) -> i64 {
     i64::from(rests.error) | (i64::from(rests.held) << 1)
 }

@@ -10,7 +10,7 @@ use unstuck_core::time::Time;
 use unstuck_core::wakeup::{ReadyAttempt, Wakeup};
 use unstuck_store::contract::StoreError;
 
-use crate::error::broken;
+use crate::error::broken_store;
 
 /// A row of the log.
 #[derive(Clone, Debug, Deserialize)]
@@ -81,6 +81,7 @@ impl StoredSlot {
         }
     }
 
+    /// Leaves the field out of stored entries, as most runs have no slot.
     pub(crate) fn is_none(&self) -> bool {
         *self == StoredSlot::None
     }
@@ -98,20 +99,20 @@ impl StoredWakeup {
     }
 }
 
-/// The text of anything that is kept.
+/// Writes a value as JSON for a column.
 pub(crate) fn to_text(value: &impl Serialize) -> Result<String, StoreError> {
-    serde_json::to_string(value).map_err(|error| broken(format!("a row cannot be written: {error}")))
+    serde_json::to_string(value).map_err(|error| broken_store(format!("a row cannot be written: {error}")))
 }
 
-/// The text of anything that is kept, in a buffer that can be used again.
+/// As [`to_text`], into a buffer that is used again: entries are written often.
 pub(crate) fn to_text_in<'a>(buffer: &'a mut Vec<u8>, value: &impl Serialize) -> Result<&'a str, StoreError> {
     buffer.clear();
     serde_json::to_writer(&mut *buffer, value)
-        .map_err(|error| broken(format!("a row cannot be written: {error}")))?;
-    std::str::from_utf8(buffer).map_err(|error| broken(format!("a row cannot be written: {error}")))
+        .map_err(|error| broken_store(format!("a row cannot be written: {error}")))?;
+    std::str::from_utf8(buffer).map_err(|error| broken_store(format!("a row cannot be written: {error}")))
 }
 
-/// What a text was made of.
+/// Parses the JSON of a column; `what` names it in the error.
 pub(crate) fn from_text<T: serde::de::DeserializeOwned>(text: &str, what: &str) -> Result<T, StoreError> {
-    serde_json::from_str(text).map_err(|error| broken(format!("{what} is damaged: {error}")))
+    serde_json::from_str(text).map_err(|error| broken_store(format!("{what} is damaged: {error}")))
 }

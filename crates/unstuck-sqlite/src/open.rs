@@ -13,7 +13,7 @@ use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
 use crate::access::{self, LOCK, check_access, make_file, restrict_permissions};
-use crate::error::{at, broken, folder_error, store_error};
+use crate::error::{add_path, broken_store, folder_error, store_error};
 use crate::hot_runs::{HotRun, Residency};
 use crate::log_entry::{LogEntry, StoredWakeup};
 use crate::options::Options;
@@ -62,18 +62,19 @@ pub(crate) fn open(directory: &Path, options: Options) -> Result<SqliteStore, St
     let claim = WriterClaim::default();
     let watch = Stopwatch::start();
     let published = Arc::new(Published::default());
-    let opened = connect_both(&path, &options, &claim, &published).map_err(|error| at(&path, error))?;
+    let opened = connect_writer_and_reader(&path, &options, &claim, &published)
+        .map_err(|error| add_path(&path, error))?;
     let runs = opened.2.hot.len();
     tracing::debug!(store = %directory.display(), runs, took = ?watch.took(), "store opened");
     if lock.is_some() {
-        reserve::keep(directory);
+        reserve::keep_reserve(directory);
     }
     Ok(SqliteStore::with(directory.to_owned(), options, lock, claim, opened, published))
 }
 
 /// Opens a store that nobody has open, for reading alone: nothing in its folder changes.
 pub(crate) fn open_for_reading(directory: &Path) -> Result<SqliteReader, StoreError> {
-    read_only(directory, read_only::open(directory)?)
+    new_reader(directory, read_only::open(directory)?)
 }
 
 /// Opens a store for reading alone, as it is at this moment, whoever has it open.
@@ -81,22 +82,26 @@ pub(crate) fn open_beside(directory: &Path) -> Result<SqliteReader, StoreError> 
     let opened = verify::open_for_reading(directory)?;
     // All that is read from now on is of one moment.
     opened.connection.execute_batch("BEGIN").map_err(store_error)?;
-    read_only(directory, opened)
+    new_reader(directory, opened)
 }
 
-fn read_only(directory: &Path, opened: ReadConnection) -> Result<SqliteReader, StoreError> {
+/// Builds a reader without a store: there is no engine, so the overlay is loaded once from the log.
+fn new_reader(directory: &Path, opened: ReadConnection) -> Result<SqliteReader, StoreError> {
     let path = directory.join(DATABASE);
     let ReadConnection { connection, lock } = opened;
-    let state =
-        check_kind(&connection).and_then(|()| check_current(&connection)).and_then(|()| load(&connection));
-    let state = state.map_err(|error| at(&path, error))?;
+    let state = check_kind(&connection)
+        .and_then(|()| check_current(&connection))
+        .and_then(|()| load_state(&connection));
+    let state = state.map_err(|error| add_path(&path, error))?;
     let published = Published::default();
-    published.publish(run_count::stage(&connection)?, [state.fresh_runs()]);
+    published.publish(run_count::load_last_stage(&connection)?, [state.fresh_runs()]);
     let pool = Arc::new(ReadPool::of_connection(connection, lock));
     Ok(SqliteReader { published: Arc::new(published), pool })
 }
 
-fn connect_both(
+/// Opens the connection that writes, brings the schema up to date, and loads memory by the one that reads. A store
+/// that is refused on the way is left as it was.
+fn connect_writer_and_reader(
     path: &Path,
     options: &Options,
     claim: &WriterClaim,
@@ -113,7 +118,7 @@ fn connect_both(
     let reader = connect(path, options)?;
     // What it has read is forgotten with every commit, so it need not have much.
     reader.pragma_update(None, "cache_size", READER_CACHE).map_err(store_error)?;
-    let state = load(&reader)?;
+    let state = load_state(&reader)?;
     published.publish(state.stage, [state.fresh_runs()]);
     // Until here whatever is refused is left as it was; from now on it is closed in good order.
     empty_log(&writer)?;
@@ -142,15 +147,16 @@ impl Lock {
         let path = directory.join(LOCK);
         let file = make_file(&path);
         let file = file.map_err(|error| folder_error("the file", &path, "cannot be opened", &error))?;
-        Lock::take(directory, Some(file))
+        Lock::acquire(directory, Some(file))
     }
 
     /// Locks a store that may not be written to.
     pub(crate) fn lock_for_reading(directory: &Path) -> Result<Lock, StoreError> {
-        Lock::take(directory, File::open(directory.join(LOCK)).ok())
+        Lock::acquire(directory, File::open(directory.join(LOCK)).ok())
     }
 
-    fn take(directory: &Path, file: Option<File>) -> Result<Lock, StoreError> {
+    /// Locks the lock file and the folder, and fails if another process has one of them.
+    fn acquire(directory: &Path, file: Option<File>) -> Result<Lock, StoreError> {
         if let Some(file) = &file {
             let path = directory.join(LOCK);
             try_lock(file, directory)?
@@ -165,6 +171,8 @@ impl Lock {
     }
 }
 
+/// Tries to lock a file. The outer error means that another process has it, the inner one that it cannot be locked at
+/// all.
 fn try_lock(file: &File, directory: &Path) -> Result<io::Result<()>, StoreError> {
     match file.try_lock() {
         Ok(()) => Ok(Ok(())),
@@ -210,18 +218,20 @@ pub(crate) fn connect(path: &Path, options: &Options) -> Result<Connection, Stor
     Ok(connection)
 }
 
-/// From now on there is a write-ahead log. Where there cannot be one, SQLite goes on without.
+/// Switches to the write-ahead log. Where there cannot be one, SQLite silently continues without, which is refused
+/// here.
 fn enable_wal(connection: &Connection) -> Result<(), StoreError> {
-    let mode = set_mode(connection).map_err(store_error)?;
+    let mode = set_wal_mode(connection).map_err(store_error)?;
     if mode == "wal" {
         return Ok(());
     }
-    Err(broken(format!(
+    Err(broken_store(format!(
         "the file cannot have a write-ahead log (its mode is `{mode}`); give a folder on a local disk"
     )))
 }
 
-fn set_mode(connection: &Connection) -> Result<String, rusqlite::Error> {
+/// Asks for the write-ahead log, and returns the journal mode that SQLite has then.
+fn set_wal_mode(connection: &Connection) -> Result<String, rusqlite::Error> {
     let mut statement = connection.prepare("PRAGMA journal_mode = WAL")?;
     let mut rows = statement.query([])?;
     let mut mode = String::new();
@@ -232,64 +242,64 @@ fn set_mode(connection: &Connection) -> Result<String, rusqlite::Error> {
     Ok(mode)
 }
 
-/// All that is in memory, from what is durable.
-pub(crate) fn load(connection: &Connection) -> Result<StoreState, StoreError> {
+/// Loads everything that is kept in memory from what is durable.
+pub(crate) fn load_state(connection: &Connection) -> Result<StoreState, StoreError> {
     let _snapshot = snapshot(connection)?;
     let mut state = StoreState::default();
-    load_values(&mut state, connection)?;
-    load_parked(&mut state, connection, None)?;
+    load_meta_values(&mut state, connection)?;
+    load_parked_wakes(&mut state, connection, None)?;
     load_tail(&mut state, connection, |_, _| Ok(()))?;
     Ok(state)
 }
 
-/// What would be in the way of opening the store. Of the runs that are parked only those are looked at that the tail of the
-/// log names: what wakes the others is for whoever looks at runs.
-pub(crate) fn try_load(connection: &Connection) -> Result<(), StoreError> {
+/// Finds what would stop [`load_state`]. Of parked runs only those that the tail of the log names are loaded: the
+/// check of runs looks at the others.
+pub(crate) fn check_loadable(connection: &Connection) -> Result<(), StoreError> {
     let _snapshot = snapshot(connection)?;
     let mut state = StoreState::default();
-    load_values(&mut state, connection)?;
-    load_tail(&mut state, connection, |state, run| load_parked(state, connection, Some(run)))
+    load_meta_values(&mut state, connection)?;
+    load_tail(&mut state, connection, |state, run| load_parked_wakes(state, connection, Some(run)))
 }
 
-/// What is kept of the store as a whole.
-fn load_values(state: &mut StoreState, connection: &Connection) -> Result<(), StoreError> {
-    for flow in flow::all(connection)? {
+/// Loads what concerns the store as a whole: flows, policies, notices, counters and the clock.
+fn load_meta_values(state: &mut StoreState, connection: &Connection) -> Result<(), StoreError> {
+    for flow in flow::list_all_flows(connection)? {
         state.flows.restore(flow);
     }
-    state.policies = policy::all(connection)?;
-    state.policy_switch = policy::switch(connection)?;
-    let notices = notice::notices(connection)?;
+    state.policies = policy::list_policies(connection)?;
+    state.policy_switch = policy::load_switch(connection)?;
+    let notices = notice::list_notices(connection)?;
     state.last_notice = notices.last().map_or(0, |(id, ..)| id.0);
     for (id, notice, delivery) in notices {
         state.notices.insert_tried(id, notice, delivery);
     }
-    bulk::open(connection)?.into_iter().for_each(|thing| state.things.put(thing));
-    state.last_error = meta::meta(connection, "last_error")?.map_or(0, unsigned);
-    state.last_id = meta::meta(connection, "last_id")?.map_or(0, unsigned);
-    state.last_time = meta::meta(connection, "last_time")?.map(Time);
+    bulk::list_open_things(connection)?.into_iter().for_each(|thing| state.things.put(thing));
+    state.last_error = meta::load_number(connection, "last_error")?.map_or(0, unsigned);
+    state.last_id = meta::load_number(connection, "last_id")?.map_or(0, unsigned);
+    state.last_time = meta::load_number(connection, "last_time")?.map(Time);
     // The last events may have been forgotten; their positions are not given again.
-    state.end = event::end(connection)?;
-    state.stage = run_count::stage(connection)?;
-    state.downtimes = meta::downtimes(connection)?;
-    state.clock = meta::clock(connection)?;
-    for (run, slot, since) in run::slots(connection)? {
+    state.end = event::load_last_given_position(connection)?;
+    state.stage = run_count::load_last_stage(connection)?;
+    state.downtimes = meta::load_downtimes(connection)?;
+    state.clock = meta::load_clock(connection)?;
+    for (run, slot, since) in run::list_slots(connection)? {
         state.slots.set(run, &slot.slot(), since.unwrap_or_default());
     }
     Ok(())
 }
 
-/// The position up to which rows cover the log.
-fn flushed(connection: &Connection) -> Result<u64, StoreError> {
-    Ok(meta::meta(connection, "flushed")?.map_or(0, unsigned))
+/// Loads the position up to which all events are covered by rows.
+fn load_covered_position(connection: &Connection) -> Result<u64, StoreError> {
+    Ok(meta::load_number(connection, "flushed")?.map_or(0, unsigned))
 }
 
-/// What wakes the runs that are parked, or this one.
-fn load_parked(
+/// Loads what will wake parked runs, or one of them: into the queues and timers only, not the runs.
+fn load_parked_wakes(
     state: &mut StoreState,
     connection: &Connection,
     only: Option<RunId>,
 ) -> Result<(), StoreError> {
-    wake::wakes(connection, only, |wake| {
+    wake::for_each_wake(connection, only, |wake| {
         if let Some(timer) = wake.timer {
             state.timers.add_parked(wake.run, wake.unit, timer);
         }
@@ -300,26 +310,26 @@ fn load_parked(
     })
 }
 
-/// What the rows do not cover. `unknown` is called with each run before it is brought into memory.
+/// Replays the events that rows do not cover. `unknown` is called with each run before it is loaded.
 fn load_tail(
     state: &mut StoreState,
     connection: &Connection,
     mut unknown: impl FnMut(&mut StoreState, RunId) -> Result<(), StoreError>,
 ) -> Result<(), StoreError> {
     let mut events = 0_u64;
-    event::tail(connection, flushed(connection)?, |pos, run, prev, record| {
+    event::for_each_uncovered(connection, load_covered_position(connection)?, |pos, run, prev, record| {
         events += 1;
         if state.hot.get(run).is_none() {
             unknown(state, run)?;
         }
-        replay(state, connection, pos, run, prev, record)
+        replay_entry(state, connection, pos, run, prev, record)
     })?;
     tracing::debug!(events, "log replayed");
-    for (run, lease, planned) in lease::leases(connection)? {
+    for (run, lease, planned) in lease::list_leases(connection)? {
         state.leased.insert(run);
         if state.hot.get(run).is_none() {
             unknown(state, run)?;
-            unpark(state, connection, run)?;
+            unpark_run(state, connection, run)?;
         }
         // One of an attempt that has ended since is over.
         if state.timers.get(run, Some(lease.unit)).is_some_and(|timer| timer.set == planned) {
@@ -329,7 +339,7 @@ fn load_tail(
     Ok(())
 }
 
-/// Brings one run into memory from its row. Of one with more units than `many_units` it is noted which wakeups change.
+/// Loads a run from its row. With more than `many_units` units, changed wakeups are noted one by one from then on.
 pub(crate) fn load_run(
     state: &mut StoreState,
     connection: &Connection,
@@ -337,9 +347,9 @@ pub(crate) fn load_run(
     many_units: usize,
 ) -> Result<bool, StoreError> {
     let _snapshot = snapshot(connection)?;
-    let Some(row) = run::run_row(connection, run)? else { return Ok(false) };
-    let LoadedRun { run: here, snapshot_seq } = run_snapshot::run_at(connection, run, row.head)?;
-    let has_wakes = unpark(state, connection, run)?;
+    let Some(row) = run::load_run_row(connection, run)? else { return Ok(false) };
+    let LoadedRun { run: here, snapshot_seq } = run_snapshot::load_run_at(connection, run, row.head)?;
+    let has_wakes = unpark_run(state, connection, run)?;
     let (seq, has_many_units) = (here.seq, here.unit_count() > many_units);
     let mut hot = HotRun {
         run: Residency::Here(Box::new(here)),
@@ -358,10 +368,10 @@ pub(crate) fn load_run(
     Ok(true)
 }
 
-/// What will wake a parked run is known by run again. Gives whether anything will.
-fn unpark(state: &mut StoreState, connection: &Connection, run: RunId) -> Result<bool, StoreError> {
+/// Makes the wakeups of a parked run known by run again, so that they can change; returns whether there are any.
+fn unpark_run(state: &mut StoreState, connection: &Connection, run: RunId) -> Result<bool, StoreError> {
     let mut has_wakes = false;
-    wake::wakes(connection, Some(run), |wake| {
+    wake::for_each_wake(connection, Some(run), |wake| {
         has_wakes = true;
         if let Some(timer) = wake.timer {
             state.timers.unpark(run, wake.unit, timer);
@@ -374,8 +384,8 @@ fn unpark(state: &mut StoreState, connection: &Connection, run: RunId) -> Result
     Ok(has_wakes)
 }
 
-/// Applies a record that the row of its run does not cover.
-fn replay(
+/// Applies an event that the row of its run does not cover: to the run, its wakeups and its slot.
+fn replay_entry(
     state: &mut StoreState,
     connection: &Connection,
     pos: u64,
@@ -391,7 +401,7 @@ fn replay(
         return Ok(());
     }
     if head != prev {
-        return Err(broken(format!(
+        return Err(broken_store(format!(
             "event {pos} of {run} follows event {prev}, but its last known event is {head}"
         )));
     }
@@ -399,13 +409,18 @@ fn replay(
         None => None,
         Some(Residency::Here(run)) => Some(*run),
         Some(Residency::Out(_)) => {
-            return Err(broken(format!("{run} is locked while the store is opened")));
+            return Err(broken_store(format!("{run} is locked while the store is opened")));
         }
     };
-    replay_event(&mut slot, &record.event).map_err(|why| event::unsound(run, record.event.seq, &why))?;
-    let here = slot.ok_or_else(|| broken(format!("{run} has no start event")))?;
+    replay_event(&mut slot, &record.event)
+        .map_err(|why| event::unsound_event(run, record.event.seq, &why))?;
+    let here = slot.ok_or_else(|| broken_store(format!("{run} has no start event")))?;
     if here.id != run {
-        return Err(event::unsound(run, record.event.seq, &format!("it starts another run, {}", here.id)));
+        return Err(event::unsound_event(
+            run,
+            record.event.seq,
+            &format!("it starts another run, {}", here.id),
+        ));
     }
     let (seq, flow) = (here.seq, state.flow_name(here.flow)?);
     state.hot.put(run, Box::new(here), flow, pos);

@@ -53,7 +53,7 @@ impl FreshRun {
         }
     }
 
-    /// What filters look at, its key apart.
+    /// Returns the fields that filters test. The key is missing: it is found by its own table.
     pub(crate) fn filtered(&self, id: RunId) -> Filtered<'_> {
         Filtered {
             id,
@@ -95,6 +95,7 @@ impl FreshRuns {
         self.0.iter().flat_map(|part| part.iter().map(|(id, run)| (*id, run)))
     }
 
+    /// Applies changes copy-on-write: a part that a reader still holds is copied, the others are changed in place.
     fn apply(&mut self, changes: impl IntoIterator<Item = OverlayChange>) {
         let parts = Arc::make_mut(&mut self.0);
         for (run, fresh) in changes {
@@ -107,7 +108,7 @@ impl FreshRuns {
     }
 }
 
-/// The low bits of ids are nearly all the same.
+/// Spreads ids over parts by multiplicative hashing: the low bits of ids are nearly all the same.
 fn part_of(run: RunId) -> usize {
     (run.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 55) as usize
 }
@@ -136,11 +137,12 @@ struct AllTold {
 }
 
 impl Published {
+    /// Locks what is published. A panic of another thread does not make it wrong, so poisoning is ignored.
     fn told(&self) -> MutexGuard<'_, AllTold> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What has become durable, in the order of the stages, up to this one.
+    /// Publishes the changes of durable stages up to `stage`, in order, and wakes those who watch.
     pub(crate) fn publish<C: IntoIterator<Item = OverlayChange>>(
         &self,
         stage: u64,
@@ -155,6 +157,7 @@ impl Published {
         self.watchers.tell();
     }
 
+    /// Publishes that a run is set aside, or is not any more: known to this process only, so not in the file.
     pub(crate) fn set_aside(&self, run: RunId, aside: Option<SetAside>) {
         let mut told = self.told();
         match aside {
@@ -163,29 +166,30 @@ impl Published {
         };
     }
 
-    /// The store has stopped: readers are told the same as everybody.
+    /// Fails every read from now on with the error that stopped the store.
     pub(crate) fn stop(&self, error: &StoreError) {
         self.told().broken.get_or_insert_with(|| error.clone());
     }
 
-    /// All that is told.
+    /// Returns what is published, as one consistent copy.
     pub(crate) fn now(&self) -> Result<Told, StoreError> {
         let told = self.told();
         told.broken.clone().map_or_else(|| Ok(told.now.clone()), Err)
     }
 
-    /// All runs whose rows are behind.
+    /// Returns the runs whose rows are behind.
     pub(crate) fn fresh(&self) -> Result<FreshRuns, StoreError> {
         self.now().map(|now| now.fresh)
     }
 
-    /// Where the history of this run ends, if its row is behind.
+    /// Returns the position of a run's last event, if its row is behind.
     pub(crate) fn head(&self, run: RunId) -> Result<Option<u64>, StoreError> {
         let told = self.told();
         let head = told.now.fresh.get(run).map(|fresh| fresh.head);
         told.broken.clone().map_or(Ok(head), Err)
     }
 
+    /// Fails if the store has stopped.
     pub(crate) fn check_usable(&self) -> Result<(), StoreError> {
         self.told().broken.clone().map_or(Ok(()), Err)
     }

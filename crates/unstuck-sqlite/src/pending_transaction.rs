@@ -110,7 +110,7 @@ pub(crate) struct MovedLease {
     pub(crate) timer: Timer,
 }
 
-/// How a unit is named in a row: step and item, -1 for none.
+/// Encodes a unit as the columns step and item, -1 for none: NULL would not be unique in a primary key.
 pub(crate) fn unit_columns(unit: Option<UnitRef>) -> (i64, i64) {
     let step = unit.map_or(-1, |unit| i64::from(unit.step.0));
     (step, unit.and_then(|unit| unit.item).map_or(-1, i64::from))

@@ -14,10 +14,10 @@ use rusqlite::{Connection, OpenFlags};
 use unstuck_store::contract::StoreError;
 
 use crate::access::check_access;
-use crate::error::{at, broken, folder_error, store_error};
+use crate::error::{add_path, broken_store, folder_error, store_error};
 use crate::open::{DATABASE, Lock};
-use crate::wal::log_of;
-use crate::wal_frames::{self, damaged_at};
+use crate::wal::wal_path;
+use crate::wal_frames::{self, find_damage};
 
 /// A file with a log that is larger than this is not put together in memory.
 const MAX_IMAGE: u64 = 1 << 30;
@@ -49,16 +49,17 @@ pub(crate) fn open(directory: &Path) -> Result<ReadConnection, StoreError> {
     check_access(directory)?;
     let lock = Lock::lock_for_reading(directory)?;
     let path = directory.join(DATABASE);
-    let log = log_of(&path);
+    let log = wal_path(&path);
     let size = |path: &Path| fs::metadata(path).map_or(0, |about| about.len());
     let opened = if size(&log) == 0 { open_unchanging(&path) } else { open_image(&path, &log) };
-    let connection = opened.map_err(|error| at(&path, error))?;
+    let connection = opened.map_err(|error| add_path(&path, error))?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(ReadConnection { connection, lock: Some(lock) })
 }
 
+/// Opens the database as immutable: SQLite then needs neither locks nor shared memory in the folder.
 fn open_unchanging(path: &Path) -> Result<Connection, StoreError> {
-    let text = path.to_str().ok_or_else(|| broken("the name of the folder is not UTF-8"))?;
+    let text = path.to_str().ok_or_else(|| broken_store("the name of the folder is not UTF-8"))?;
     let mut name = String::from("file:");
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte) {
@@ -73,27 +74,29 @@ fn open_unchanging(path: &Path) -> Result<Connection, StoreError> {
     Connection::open_with_flags(name, flags).map_err(store_error)
 }
 
+/// Reads the database into memory and applies the committed part of its log there, because SQLite cannot read a log
+/// without writing beside it.
 fn open_image(path: &Path, log: &Path) -> Result<Connection, StoreError> {
     let unreadable = |error: io::Error| folder_error("the file", path, "cannot be read", &error);
     let size = fs::metadata(path).map_err(unreadable)?.len() + fs::metadata(log).map_err(unreadable)?.len();
     if size > MAX_IMAGE {
-        return Err(broken(format!(
+        return Err(broken_store(format!(
             "it was not closed properly, it is not writable, and it is too large ({} MiB) to be read as it is; copy the \
              folder with all of its files to a disk with free space, and give that folder",
             size >> 20
         )));
     }
     let open_log = || File::open(log).map(|file| BufReader::with_capacity(64 * 1024, file));
-    if let Some(at) = open_log().and_then(|mut log| damaged_at(&mut log)).map_err(unreadable)? {
-        return Err(broken(format!(
+    if let Some(at) = open_log().and_then(|mut log| find_damage(&mut log)).map_err(unreadable)? {
+        return Err(broken_store(format!(
             "its log is damaged at byte {at}: later changes cannot be read; restore a copy of the whole folder"
         )));
     }
     let mut image = Vec::new();
     File::open(path).and_then(|mut file| file.read_to_end(&mut image)).map_err(unreadable)?;
-    open_log().and_then(|mut log| wal_frames::apply(&mut log, &mut image)).map_err(unreadable)?;
+    open_log().and_then(|mut log| wal_frames::apply_commits(&mut log, &mut image)).map_err(unreadable)?;
     if image.len() < 100 {
-        return Err(broken(
+        return Err(broken_store(
             "the file is missing or empty, but its log is not; restore a copy of the whole folder",
         ));
     }

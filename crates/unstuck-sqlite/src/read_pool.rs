@@ -38,7 +38,7 @@ struct Connections {
 }
 
 impl ReadPool {
-    /// Reads this file, which has all of its tables.
+    /// Opens connections to this file as they are needed. The schema is up to date.
     pub(crate) fn of_file(path: PathBuf, options: Options) -> ReadPool {
         ReadPool::with(Some((path, options)), Vec::new(), None)
     }
@@ -53,20 +53,20 @@ impl ReadPool {
         ReadPool { file, connections, returned: Condvar::new(), _lock: lock }
     }
 
-    /// Reads: all that it reads is of one moment.
+    /// Calls `read` with a free connection, in one read transaction: all that it reads is of one moment.
     pub(crate) fn read<T>(
         &self,
         read: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let borrowed = self.borrow()?;
+        let borrowed = self.borrow_connection()?;
         let Some(connection) = &borrowed.connection else { return Err(StoreError::Closed) };
         let _snapshot = snapshot(connection)?;
         read(connection)
     }
 
-    /// Nobody reads any more; whoever does is waited for.
+    /// Closes all connections, and waits for those who still read.
     pub(crate) fn close(&self) {
-        let mut connections = self.connections();
+        let mut connections = self.lock_connections();
         connections.is_closed = true;
         connections.idle.clear();
         while connections.busy > 0 {
@@ -74,12 +74,14 @@ impl ReadPool {
         }
     }
 
-    fn connections(&self) -> MutexGuard<'_, Connections> {
+    /// Locks the list of connections. It is right after every step, so poisoning is ignored.
+    fn lock_connections(&self) -> MutexGuard<'_, Connections> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn borrow(&self) -> Result<Borrowed<'_>, StoreError> {
-        let mut connections = self.connections();
+    /// Takes an idle connection, or opens one; waits while all that there may be are in use.
+    fn borrow_connection(&self) -> Result<Borrowed<'_>, StoreError> {
+        let mut connections = self.lock_connections();
         loop {
             if connections.is_closed {
                 return Err(StoreError::Closed);
@@ -115,7 +117,7 @@ struct Borrowed<'a> {
 
 impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
-        let mut connections = self.pool.connections();
+        let mut connections = self.pool.lock_connections();
         connections.busy -= 1;
         let keeps = !connections.is_closed;
         connections.idle.extend(self.connection.take().filter(|_| keeps));

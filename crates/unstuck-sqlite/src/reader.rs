@@ -76,9 +76,9 @@ impl SqliteReader {
         // First of all: what is told of later may not be in what is read of the file.
         let fresh = self.published.head(id)?;
         self.pool.read(|connection| {
-            let head = match run::run_row(connection, id)? {
+            let head = match run::load_run_row(connection, id)? {
                 Some(row) => fresh.max(Some(row.head)),
-                None => list_runs::if_there(connection, fresh)?,
+                None => list_runs::head_if_present(connection, fresh)?,
             };
             head.map(|head| read(connection, head)).transpose()
         })
@@ -87,16 +87,17 @@ impl SqliteReader {
 
 impl Reader for SqliteReader {
     fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
-        self.read_at_head(id, |connection, head| Ok(run_snapshot::run_at(connection, id, head)?.run))
+        self.read_at_head(id, |connection, head| Ok(run_snapshot::load_run_at(connection, id, head)?.run))
     }
 
     fn run_of_key(&self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
-        self.read(|connection| run_key::run_of_key(connection, flow, key))
+        self.read(|connection| run_key::find_run_of_key(connection, flow, key))
     }
 
     fn history(&self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
-        let page = self
-            .read_at_head(run, |connection, head| event::history_page(connection, run, head, after, limit))?;
+        let page = self.read_at_head(run, |connection, head| {
+            event::load_history_page(connection, run, head, after, limit)
+        })?;
         Ok(page.unwrap_or_default())
     }
 
@@ -107,7 +108,7 @@ impl Reader for SqliteReader {
         limit: usize,
     ) -> Result<Vec<RunSummary>, StoreError> {
         let fresh = self.published.fresh()?;
-        self.pool.read(|connection| list_runs::summaries(connection, &fresh, filter, before, limit))
+        self.pool.read(|connection| list_runs::list_summaries(connection, &fresh, filter, before, limit))
     }
 
     fn count_runs(&self, since: Time) -> Result<RunCounts, StoreError> {
@@ -128,7 +129,7 @@ impl Reader for SqliteReader {
             fresh.iter().filter_map(|(id, run)| Some((run.due?, id))).collect();
         self.pool.read(|connection| {
             let mut seen = BTreeSet::new();
-            wake::by_time(connection, |due, run| {
+            wake::for_each_timer(connection, |due, run| {
                 if fresh.get(run).is_none() && seen.insert(run) {
                     found.push((due, run));
                 }
@@ -144,7 +145,7 @@ impl Reader for SqliteReader {
         let fresh = self.published.fresh()?;
         let has_slot = fresh.iter().filter(|(_, run)| run.slot.as_deref() == Some(limit));
         let mut holders: Vec<RunId> = has_slot.map(|(id, _)| id).collect();
-        let rows = self.pool.read(run::slots)?.into_iter();
+        let rows = self.pool.read(run::list_slots)?.into_iter();
         holders.extend(rows.filter_map(|(id, slot, _)| match slot {
             StoredSlot::Has(has) if *has.name == *limit && fresh.get(id).is_none() => Some(id),
             StoredSlot::Has(_) | StoredSlot::Wants(..) | StoredSlot::None => None,
@@ -159,25 +160,25 @@ impl Reader for SqliteReader {
     }
 
     fn payloads(&self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError> {
-        self.read(|connection| ids.iter().map(|id| payload::payload(connection, *id)).collect())
+        self.read(|connection| ids.iter().map(|id| payload::load_payload(connection, *id)).collect())
     }
 
     fn logs(&self, run: RunId) -> Result<RunLogs, StoreError> {
-        self.read(|connection| attempt_log::of_run(connection, run))
+        self.read(|connection| attempt_log::list_logs(connection, run))
     }
 
     fn flow(&self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError> {
         let before = FlowId(flow.0.saturating_sub(1));
-        let found = self.read(|connection| flow::flows(connection, before, 1))?.pop();
+        let found = self.read(|connection| flow::list_flows(connection, before, 1))?.pop();
         Ok(found.filter(|found| found.id == flow))
     }
 
     fn flows(&self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError> {
-        self.read(|connection| flow::flows(connection, after.unwrap_or(FlowId(0)), limit))
+        self.read(|connection| flow::list_flows(connection, after.unwrap_or(FlowId(0)), limit))
     }
 
     fn policies(&self) -> Result<(Vec<Policy>, PolicySwitch), StoreError> {
-        self.read(|connection| Ok((policy::all(connection)?, policy::switch(connection)?)))
+        self.read(|connection| Ok((policy::list_policies(connection)?, policy::load_switch(connection)?)))
     }
 
     fn policy_audit(
@@ -185,11 +186,11 @@ impl Reader for SqliteReader {
         before: Option<AuditId>,
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
-        self.read(|connection| policy::audit(connection, before, limit))
+        self.read(|connection| policy::list_audit(connection, before, limit))
     }
 
     fn policy_hits(&self) -> Result<Vec<PolicyHits>, StoreError> {
-        self.read(error::hits)
+        self.read(error::list_policy_hits)
     }
 
     fn errors(
@@ -198,7 +199,7 @@ impl Reader for SqliteReader {
         after: Option<ErrorId>,
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
-        self.read(|connection| error::list(connection, filter, after, limit))
+        self.read(|connection| error::list_errors(connection, filter, after, limit))
     }
 
     fn open_errors(
@@ -207,7 +208,7 @@ impl Reader for SqliteReader {
         after: Option<(RunId, UnitRef)>,
         limit: usize,
     ) -> Result<Vec<OpenError>, StoreError> {
-        self.read(|connection| error::open(connection, filter, after, limit))
+        self.read(|connection| error::list_open_errors(connection, filter, after, limit))
     }
 
     fn error_groups(
@@ -216,15 +217,15 @@ impl Reader for SqliteReader {
         after: Option<&GroupPlace>,
         limit: usize,
     ) -> Result<Vec<ErrorGroup>, StoreError> {
-        self.read(|connection| error::groups(connection, filter, after, limit))
+        self.read(|connection| error::list_groups(connection, filter, after, limit))
     }
 
     fn bulk(&self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
-        self.read(|connection| bulk::one(connection, bulk))
+        self.read(|connection| bulk::find_bulk(connection, bulk))
     }
 
     fn bulks(&self, open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError> {
-        self.read(|connection| bulk::list(connection, open_only, before, limit))
+        self.read(|connection| bulk::list_bulks(connection, open_only, before, limit))
     }
 
     fn targets(
@@ -234,18 +235,18 @@ impl Reader for SqliteReader {
         from: u64,
         limit: usize,
     ) -> Result<Vec<Target>, StoreError> {
-        self.read(|connection| bulk::targets(connection, bulk, only, from, limit))
+        self.read(|connection| bulk::list_targets(connection, bulk, only, from, limit))
     }
 
     fn cursor(&self) -> Result<Cursor, StoreError> {
-        self.read(event::end_cursor)
+        self.read(event::load_end_cursor)
     }
 
     fn tail(&self, after: &Cursor, limit: usize) -> Result<TailPage, TailError> {
         let read = self.read(|connection| {
-            let end = event::end_cursor(connection)?;
+            let end = event::load_end_cursor(connection)?;
             match after.position_before(&end) {
-                Ok(from) => event::tail_page(connection, from, &end, limit).map(Ok),
+                Ok(from) => event::load_tail_page(connection, from, &end, limit).map(Ok),
                 Err(error) => Ok(Err(error)),
             }
         });
@@ -257,10 +258,10 @@ impl Reader for SqliteReader {
     }
 
     fn clock(&self) -> Result<ClockRecord, StoreError> {
-        self.read(meta::clock)
+        self.read(meta::load_clock)
     }
 
     fn last_time(&self) -> Result<Option<Time>, StoreError> {
-        self.read(|connection| Ok(meta::meta(connection, "last_time")?.map(Time)))
+        self.read(|connection| Ok(meta::load_number(connection, "last_time")?.map(Time)))
     }
 }

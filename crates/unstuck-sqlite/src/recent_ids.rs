@@ -24,7 +24,7 @@ impl RecentPayloads {
         self.known.get(&id)
     }
 
-    /// Keeps a payload that `stage` writes.
+    /// Keeps a payload that `stage` will write: until then it cannot be read from the file.
     pub(crate) fn put(&mut self, id: PayloadId, json: Json, stage: u64) {
         let bytes = json.text().len();
         if self.known.insert(id, json).is_none() {
@@ -33,12 +33,12 @@ impl RecentPayloads {
         }
     }
 
-    /// Lets all go; they must be in the file.
+    /// Drops everything; all of it must be in the file by now.
     pub(crate) fn clear(&mut self) {
         *self = RecentPayloads::default();
     }
 
-    /// Lets the oldest go where there are more than so many bytes, once they are in the file.
+    /// Drops the oldest payloads above `max_bytes`, but only those of stages that are durable.
     pub(crate) fn trim(&mut self, durable: u64, max_bytes: usize) {
         while self.bytes > max_bytes
             && let Some((id, stage)) = self.order.front()
@@ -71,18 +71,19 @@ impl RecentKeys {
         self.known.get(&(Arc::from(flow), Arc::from(key))).copied()
     }
 
+    /// Keeps the key of a run that `stage` will write: until then it is not found in the file.
     pub(crate) fn put(&mut self, flow: &Arc<str>, key: &Arc<str>, run: RunId, stage: u64) {
         let name = (flow.clone(), key.clone());
         self.known.insert(name.clone(), run);
         self.order.push_back((name, stage, run));
     }
 
-    /// Lets the key of a run go that is removed.
+    /// Drops the key of a run that is removed, or a new run could not take it.
     pub(crate) fn forget(&mut self, run: RunId) {
         self.known.retain(|_, known| *known != run);
     }
 
-    /// Lets those go that are in the file.
+    /// Drops keys of durable stages: they are found in the file.
     pub(crate) fn trim(&mut self, durable: u64) {
         while let Some((name, stage, run)) = self.order.front()
             && *stage <= durable

@@ -13,7 +13,7 @@ pub(crate) struct RecentResults {
 }
 
 impl RecentResults {
-    /// A stage leaves this target so.
+    /// Keeps the result of a target that `stage` will write: until then the file has the one before.
     pub(crate) fn put(&mut self, target: BulkRef, result: TargetResult, stage: u64) {
         self.results.insert(target, (stage, result));
         self.order.push_back((stage, target));
@@ -23,7 +23,7 @@ impl RecentResults {
         self.results.get(&target).map(|(_, result)| result)
     }
 
-    /// Everything up to this stage is in the file.
+    /// Drops results of stages up to `durable`: they are found in the file.
     pub(crate) fn trim(&mut self, durable: u64) {
         while let Some((stage, target)) = self.order.front().copied().filter(|(stage, _)| *stage <= durable) {
             self.order.pop_front();

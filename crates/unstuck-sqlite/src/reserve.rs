@@ -15,8 +15,9 @@ const BYTES: u64 = 1 << 20;
 /// A disk with less room than this keeps what it has for work.
 const MIN_FREE: u64 = 8 * BYTES;
 
-/// Keeps room, if there is plenty. Without it a store is as good as ever, until the disk is full.
-pub(crate) fn keep(directory: &Path) {
+/// Allocates a file of ballast if the disk has plenty of room. On a full disk it is deleted, so that forgetting runs
+/// has room to work. A failure is ignored: the store works without it.
+pub(crate) fn keep_reserve(directory: &Path) {
     let path = directory.join(RESERVE);
     if path.exists() {
         return;

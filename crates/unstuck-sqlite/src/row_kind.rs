@@ -89,7 +89,7 @@ impl StoredKind {
         }
     }
 
-    /// What this text says, as it would be written.
+    /// Parses a stored text and writes it again: tests compare the two to prove that old rows stay readable.
     pub fn read_and_write(self, kept: &str) -> Result<String, StoreError> {
         match self {
             StoredKind::Event => {

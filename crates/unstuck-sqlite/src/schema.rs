@@ -4,7 +4,7 @@ use rusqlite::Connection;
 use rusqlite::types::FromSql;
 use unstuck_store::contract::StoreError;
 
-use crate::error::{broken, store_error};
+use crate::error::{broken_store, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
 const MIGRATIONS: [&str; 10] = [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN, SNAPSHOTS, THINGS, READERS];
@@ -304,13 +304,13 @@ const APPLICATION: i32 = 0x556e_7374;
 /// Refuses a file that is no store of ours, or of a newer schema, before anything is written to it.
 pub(crate) fn check_kind(connection: &Connection) -> Result<(), StoreError> {
     let version = schema_version(connection)?;
-    let application: i32 = number(connection, "application_id")?;
-    let is_empty = number::<i64>(connection, "schema_version")? == 0;
+    let application: i32 = read_pragma(connection, "application_id")?;
+    let is_empty = read_pragma::<i64>(connection, "schema_version")? == 0;
     if application != APPLICATION && !is_empty {
-        return Err(broken("it is a database but not a store of Unstuck: give another folder"));
+        return Err(broken_store("it is a database but not a store of Unstuck: give another folder"));
     }
     if version > MIGRATIONS.len() {
-        return Err(broken(format!(
+        return Err(broken_store(format!(
             "it was written by a newer version of Unstuck (schema {version}, this version knows {}): use the newer version",
             MIGRATIONS.len()
         )));
@@ -324,7 +324,7 @@ pub(crate) fn check_current(connection: &Connection) -> Result<(), StoreError> {
     if found == known {
         return Ok(());
     }
-    Err(broken(format!(
+    Err(broken_store(format!(
         "it has an older schema ({found}, this version has {known}) and is not writable; copy the folder with all of its \
          files to a writable disk, and give that folder"
     )))
@@ -349,10 +349,10 @@ pub(crate) fn is_current(connection: &Connection) -> Result<bool, StoreError> {
 }
 
 fn schema_version(connection: &Connection) -> Result<usize, StoreError> {
-    number::<u32>(connection, "user_version").map(|version| version as usize)
+    read_pragma::<u32>(connection, "user_version").map(|version| version as usize)
 }
 
-fn number<T: FromSql>(connection: &Connection, name: &str) -> Result<T, StoreError> {
+fn read_pragma<T: FromSql>(connection: &Connection, name: &str) -> Result<T, StoreError> {
     connection.pragma_query_value(None, name, |row| row.get(0)).map_err(store_error)
 }
 

@@ -2,7 +2,7 @@
 
 use unstuck_store::contract::{Settled, StoreError};
 
-use crate::error::broken;
+use crate::error::broken_store;
 use crate::hot_runs::Residency;
 use crate::open;
 use crate::store::SqliteStore;
@@ -10,7 +10,8 @@ use crate::writer::Patience;
 use crate::writer_loop::keep_log;
 
 impl SqliteStore {
-    /// Takes in a report of the writer.
+    /// Takes the writer's report about one stage. After a failure memory must be loaded again, and one that is not
+    /// transient stops the store.
     pub(crate) fn take_settled(&mut self, settled: Settled) {
         match &settled.result {
             Ok(()) => self.durable = settled.stage.0,
@@ -25,8 +26,8 @@ impl SqliteStore {
         self.settled.push(settled);
     }
 
-    /// It is over: nothing is said any more, for what is in memory may never have been durable, and nothing is synced
-    /// again, for a sync that succeeds after one that failed says nothing about what the first one lost.
+    /// Stops the store. Memory may show what never became durable, and a later sync that succeeds says nothing about
+    /// pages that an earlier one lost.
     pub(crate) fn stop_after_failure(&mut self, error: StoreError) {
         tracing::error!(%error, "the store has stopped");
         keep_log(&self.reader);
@@ -34,7 +35,7 @@ impl SqliteStore {
         self.broken.get_or_insert(error);
     }
 
-    /// What came of writing something that is no stage.
+    /// Stops the store if a write outside of stages failed for good; otherwise returns the result.
     pub(crate) fn check_written<T>(&mut self, written: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Err(error) = &written
             && !error.is_transient()
@@ -51,7 +52,7 @@ impl SqliteStore {
             self.take_settled(settled);
         }
         if self.writer.outstanding() > 0 {
-            self.stop_after_failure(broken("the writer has stopped"));
+            self.stop_after_failure(broken_store("the writer has stopped"));
         }
         if self.must_start_over {
             self.reload_after_failure();
@@ -70,7 +71,7 @@ impl SqliteStore {
         self.leaving.clear();
         self.batch = None;
         if self.broken.is_none() {
-            match open::load(&self.reader) {
+            match open::load_state(&self.reader) {
                 Ok(state) => {
                     self.state = state;
                     self.versions.downtimes += 1;

@@ -19,7 +19,7 @@ use unstuck_core::time::Time;
 use unstuck_core::wakeup::Wakeup;
 use unstuck_store::contract::{ErrorId, RunChange, Stage, StoreError};
 use unstuck_store::invariants::{NOT_YET, check_errors, check_events, check_logs, check_results};
-use unstuck_store::tally::hits_of;
+use unstuck_store::tally::list_hits;
 
 use crate::hot_runs::Residency;
 use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups};
@@ -34,13 +34,13 @@ use crate::table::run;
 use crate::table::run_key;
 
 impl SqliteStore {
-    /// Checks a whole stage before any of it happens.
+    /// Checks a whole stage before any of it is applied, so that a refused stage changes nothing.
     pub(crate) fn check_stage(&self, stage: &Stage) -> Result<(), StoreError> {
         check_errors(stage)?;
         check_logs(stage)?;
-        check_results(stage, |bulk| bulk::total(&self.reader, bulk))?;
+        check_results(stage, |bulk| bulk::find_total(&self.reader, bulk))?;
         let locked_things = self.batch.as_ref().map(|batch| batch.locked_things.as_slice());
-        self.state.things.check(&stage.things, locked_things.unwrap_or_default())?;
+        self.state.things.check_changes(&stage.things, locked_things.unwrap_or_default())?;
         let mut returned = 0;
         let mut keys = FxHashSet::default();
         let mut seen = FxHashSet::default();
@@ -98,6 +98,7 @@ impl SqliteStore {
         Err(StoreError::Conflict("a run was locked but is not part of the commit".into()))
     }
 
+    /// Refuses a new run whose id or key is taken, in the file or earlier in the same stage.
     fn check_new<'a>(
         &self,
         change: &'a RunChange,
@@ -108,7 +109,7 @@ impl SqliteStore {
         if !is_start {
             return Err(conflict(id, "does not exist, and its first event does not start it"));
         }
-        if id.0 <= self.state.last_id && run::run_row(&self.reader, id)?.is_some() {
+        if id.0 <= self.state.last_id && run::load_run_row(&self.reader, id)?.is_some() {
             return Err(conflict(id, "already exists"));
         }
         check_events(NOT_YET, change)?;
@@ -124,37 +125,38 @@ impl SqliteStore {
         Ok(())
     }
 
-    /// Ids grow, so only one that is not new needs a look into the file.
+    /// Refuses a payload id that exists. Ids grow, so only an id up to the last one needs a look into the file.
     fn check_payload(&self, id: PayloadId) -> Result<(), StoreError> {
         let known = self.state.payloads.get(id).is_some()
-            || (id.0 <= self.state.last_id && payload::payload(&self.reader, id)?.is_some());
+            || (id.0 <= self.state.last_id && payload::load_payload(&self.reader, id)?.is_some());
         if known {
             return Err(duplicate_payload(id));
         }
         Ok(())
     }
 
+    /// Finds the run of a key: in stages that are not durable yet, then in the file.
     pub(crate) fn find_key(&self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError> {
         match self.state.keys.get(flow, key) {
             Some(run) => Ok(Some(run)),
-            None => run_key::run_of_key(&self.reader, flow, key),
+            None => run_key::find_run_of_key(&self.reader, flow, key),
         }
     }
 
-    /// Makes the change of one run visible, and puts what must be written into the job.
+    /// Applies the change of a run in memory, and adds what must be written to the transaction.
     pub(crate) fn apply_run_change(&mut self, change: RunChange, at: Time, job: &mut PendingTransaction) {
-        job.errors.hits.extend(hits_of(&change).map(|(policy, at)| (policy.id.clone(), at)));
+        job.errors.hits.extend(list_hits(&change).map(|(policy, at)| (policy.id.clone(), at)));
         let RunChange { run, flow, mut events, payloads, wakeups, replaces_all, slot, leases, open_errors } =
             change;
         let id = run.id;
         job.errors.open.extend(open_errors.into_iter().map(|(unit, error)| (id, unit, error)));
         let shift = events.iter().map(Event::clock_shift).fold(0, i64::saturating_add);
         if shift != 0 {
-            self.state.timers.shift(id, shift);
+            self.state.timers.shift_moved_leases(id, shift);
         }
         let mut has_leases = !leases.is_empty();
         self.move_leases(id, &leases, job);
-        let moved = self.moved_leases(&run, &wakeups, replaces_all);
+        let moved = self.list_moved_leases(&run, &wakeups, replaces_all);
         self.state.set_wakeups(id, &wakeups, replaces_all, &slot, at);
         // The next attempt may be planned for the same time: it must not inherit a sign of life.
         let is_over =
@@ -204,7 +206,7 @@ impl SqliteStore {
                 self.park_run(id, job);
             } else {
                 self.state.hot.mark_recent(id, seq);
-                self.keep_state(id, seq, job);
+                self.snapshot_if_due(id, seq, job);
             }
         }
     }
@@ -220,8 +222,9 @@ impl SqliteStore {
         }
     }
 
-    /// A busy run whose state was kept long ago has its row written, and its state with it.
-    fn keep_state(&mut self, id: RunId, seq: u64, job: &mut PendingTransaction) {
+    /// Writes the row and a snapshot of a busy run whose last snapshot is many events old, so that loading it replays
+    /// few.
+    fn snapshot_if_due(&mut self, id: RunId, seq: u64, job: &mut PendingTransaction) {
         // Most runs end long before.
         if seq < self.options.snapshot_events {
             return;
@@ -235,13 +238,13 @@ impl SqliteStore {
         }
     }
 
-    /// So many events later the state of a run is kept again: to write it costs as much as it has units, and so does to
-    /// read it.
+    /// Returns after how many events a run gets a new snapshot: at least as many as it has units, as writing costs
+    /// that much.
     fn snapshot_interval(&self, run: &Run) -> u64 {
         self.options.snapshot_events.max(run.unit_count() as u64)
     }
 
-    /// Makes the changes of what is no run visible.
+    /// Applies changes of things that are no runs (bulk actions, results of targets).
     pub(crate) fn apply_things(
         &mut self,
         things: Vec<Thing>,
@@ -257,8 +260,8 @@ impl SqliteStore {
         (job.things, job.results) = (things, results);
     }
 
-    /// The clock was set. Downtimes are told by the clock as it is now; and who looks at the lock file is not to find a
-    /// time that lies ahead.
+    /// Records that the clock was set. Downtimes move with it, and the lock file is touched, so that it is not dated
+    /// in the future.
     pub(crate) fn set_clock(&mut self, clock: ClockRecord, at: Time, job: &mut PendingTransaction) {
         shift_downtimes(&mut self.state.downtimes, clock.shift.saturating_sub(self.state.clock.shift));
         self.touch_lock_file(at);
@@ -278,8 +281,8 @@ impl SqliteStore {
         }
     }
 
-    /// Which of the leases that this may end were moved by signs of life.
-    fn moved_leases(
+    /// Lists the units whose lease a heartbeat has moved and this change may end: their lease rows must be deleted.
+    fn list_moved_leases(
         &self,
         run: &Run,
         wakeups: &[(Option<UnitRef>, Wakeup)],
@@ -296,7 +299,7 @@ impl SqliteStore {
         moved
     }
 
-    /// Numbers errors as they are recorded.
+    /// Gives errors their ids in the order in which they are recorded.
     pub(crate) fn record_errors(&mut self, errors: Vec<ErrorRecord>, job: &mut PendingTransaction) {
         for error in errors {
             self.state.last_error += 1;
@@ -304,6 +307,7 @@ impl SqliteStore {
         }
     }
 
+    /// Gives an event the next position of the log, and links it to the run's event before it.
     fn append_event(
         &mut self,
         job: &mut PendingTransaction,
@@ -318,9 +322,9 @@ impl SqliteStore {
         pos
     }
 
-    /// The rows that are furthest behind are written again while the tail of the log is long, and those that have rested
-    /// longest park while there are too many in memory. Once there is one too many, some more go with it: their rows are
-    /// neighbours, and a page that is written once for all of them would be written with each of them otherwise.
+    /// Bounds the tail of the log and the memory: writes the rows that are furthest behind while the tail is long,
+    /// and parks the runs that have been idle longest while too many are in memory. It goes a 64th below the limit,
+    /// because rows of neighbours share pages, and pages are then written once for many.
     pub(crate) fn write_rows_behind(&mut self, job: &mut PendingTransaction) {
         let MemoryLimits { max_runs, max_tail } = self.options.room;
         let end = self.state.end;
@@ -414,6 +418,7 @@ impl SqliteStore {
     }
 }
 
+/// Returns whether an executor of this process has the attempt: it is lost when the process ends.
 fn is_executed_locally(state: &UnitState) -> bool {
     state.live().is_some_and(|live| match &live.doing {
         AttemptPhase::Dequeued { worker, .. } | AttemptPhase::Working { worker, .. } => worker.local,
@@ -425,7 +430,7 @@ fn duplicate_payload(id: PayloadId) -> StoreError {
     StoreError::Conflict(format!("payload {id} already exists: a payload is written once"))
 }
 
-/// Something about a run that cannot be.
+/// Builds the error of a change that does not fit the state of a run.
 pub(crate) fn conflict(run: RunId, what: &str) -> StoreError {
     StoreError::Conflict(format!("{run} {what}"))
 }

@@ -19,7 +19,7 @@ use unstuck_store::slots::Slots;
 use unstuck_store::things::Things;
 use unstuck_store::timers::Timers;
 
-use crate::error::broken;
+use crate::error::broken_store;
 use crate::hot_runs::{HotRuns, Residency};
 use crate::overlay::{FreshRun, OverlayChange};
 use crate::recent_ids::{RecentKeys, RecentPayloads};
@@ -56,7 +56,7 @@ pub(crate) struct StoreState {
 }
 
 impl StoreState {
-    /// Sets the wakeups of a run as a change leaves them.
+    /// Replaces the wakeups that a change names, or all of the run's with `replaces_all`.
     pub(crate) fn set_wakeups(
         &mut self,
         run: RunId,
@@ -90,7 +90,7 @@ impl StoreState {
     pub(crate) fn fresh_run(&self, id: RunId) -> Option<FreshRun> {
         let hot = self.hot.get(id)?;
         match &hot.run {
-            Residency::Here(run) => Some(FreshRun::of(run, hot, self.timers.first_of(id))),
+            Residency::Here(run) => Some(FreshRun::of(run, hot, self.timers.first_due_of(id))),
             Residency::Out(_) => None,
         }
     }
@@ -101,7 +101,7 @@ impl StoreState {
         dues.into_iter().flatten().min()
     }
 
-    /// Nothing of this run is offered.
+    /// Hides the run's timers, queue entries, notices and slot claim; they stay as they are.
     pub(crate) fn set_aside(&mut self, run: RunId) {
         self.timers.set_aside(run);
         self.ready.set_aside(run);
@@ -109,7 +109,7 @@ impl StoreState {
         self.notices.set_aside(run);
     }
 
-    /// It is offered again.
+    /// Offers what [`StoreState::set_aside`] has hidden again.
     pub(crate) fn release(&mut self, run: RunId) {
         self.timers.release(run);
         self.ready.release(run);
@@ -117,7 +117,7 @@ impl StoreState {
         self.notices.release(run);
     }
 
-    /// Nothing will wake this run any more: it is removed.
+    /// Removes everything that could wake a run that is deleted.
     pub(crate) fn forget(&mut self, run: RunId) {
         self.hot.remove(run);
         self.keys.forget(run);
@@ -127,7 +127,8 @@ impl StoreState {
     }
 
     pub(crate) fn flow_name(&self, flow: FlowId) -> Result<Arc<str>, StoreError> {
-        let record = self.flows.get(flow).ok_or_else(|| broken(format!("flow version {flow} is missing")))?;
+        let record =
+            self.flows.get(flow).ok_or_else(|| broken_store(format!("flow version {flow} is missing")))?;
         Ok(record.name)
     }
 }

@@ -45,7 +45,7 @@ pub struct Stats {
 const NUMBERS: u64 = 24;
 
 impl Written {
-    /// The bytes of all its rows, about.
+    /// Estimates the bytes of all rows: texts are counted, numbers are taken as 24 bytes a row.
     pub fn bytes(&self) -> u64 {
         let Written { stages: _, events, payloads, keys, runs, wakes, snapshots } = self;
         [events, payloads, keys, runs, wakes, snapshots]
@@ -56,6 +56,7 @@ impl Written {
 }
 
 impl Rows {
+    /// Counts a row of so many bytes.
     pub(crate) fn add(&mut self, bytes: usize) {
         self.count += 1;
         self.bytes += bytes as u64;
@@ -67,14 +68,17 @@ impl Rows {
 pub(crate) struct WriteObserver(Arc<Mutex<Option<Vec<Written>>>>);
 
 impl WriteObserver {
+    /// Collects what is written from now on.
     pub(crate) fn begin(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
     }
 
+    /// Returns what was written since, one entry for each transaction, and stops collecting.
     pub(crate) fn end(&self) -> Vec<Written> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
     }
 
+    /// Notes a transaction, if anybody collects.
     pub(crate) fn tell(&self, written: Written) {
         if let Some(transactions) = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             transactions.push(written);

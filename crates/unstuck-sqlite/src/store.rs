@@ -215,7 +215,7 @@ impl SqliteStore {
     fn local_attempts(&mut self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
         self.settle_all()?;
         // Whoever asks is about to do something about them.
-        for id in run::local_runs(&self.reader)? {
+        for id in run::list_local_runs(&self.reader)? {
             if self.state.hot.get(id).is_none() {
                 open::load_run(&mut self.state, &self.reader, id, self.options.many_units)?;
             }
@@ -304,17 +304,17 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.timers.after(after, limit))
+        Ok(self.state.timers.list_after(after, limit))
     }
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.notices.all(limit))
+        Ok(self.state.notices.list_all(limit))
     }
 
     fn notices_to(&mut self, thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.notices.to(thing, limit))
+        Ok(self.state.notices.list_to(thing, limit))
     }
 
     fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<Thing>, StoreError> {
@@ -335,7 +335,11 @@ impl Store for SqliteStore {
         self.check_usable()?;
         let result = |place: &u64| {
             let target = BulkRef { bulk, place: *place };
-            self.state.results.get(target).cloned().map_or_else(|| bulk::result(&self.reader, target), Ok)
+            self.state
+                .results
+                .get(target)
+                .cloned()
+                .map_or_else(|| bulk::load_result(&self.reader, target), Ok)
         };
         places.iter().map(result).collect()
     }
@@ -540,8 +544,8 @@ impl Store for SqliteStore {
         match self.state.hot.get(run).map(|hot| &hot.run) {
             Some(Residency::Here(run)) => Ok(Some((**run).clone())),
             Some(Residency::Out(_)) => Err(conflict(run, "is locked")),
-            None => match run::run_row(&self.reader, run)? {
-                Some(row) => Ok(Some(run_snapshot::run_at(&self.reader, run, row.head)?.run)),
+            None => match run::load_run_row(&self.reader, run)? {
+                Some(row) => Ok(Some(run_snapshot::load_run_at(&self.reader, run, row.head)?.run)),
                 None => Ok(None),
             },
         }
@@ -551,10 +555,10 @@ impl Store for SqliteStore {
         self.settle_all()?;
         let head = match self.state.hot.get(run) {
             Some(hot) => Some(hot.head),
-            None => run::run_row(&self.reader, run)?.map(|row| row.head),
+            None => run::load_run_row(&self.reader, run)?.map(|row| row.head),
         };
         match head {
-            Some(head) => event::history_page(&self.reader, run, head, after, limit),
+            Some(head) => event::load_history_page(&self.reader, run, head, after, limit),
             None => Ok(Vec::new()),
         }
     }
@@ -617,7 +621,7 @@ impl Store for SqliteStore {
     fn put_policies(&mut self, change: PolicyChange, made_on: u64) -> Result<(), StoreError> {
         self.check_no_batch("policies change")?;
         check_version(made_on, self.versions.policies)?;
-        let written = policy::put(&mut self.reader, &self.claim, &change);
+        let written = policy::put_policies(&mut self.reader, &self.claim, &change);
         self.check_written(written)?;
         self.state.policies = change.policies;
         self.state.policy_switch = change.switch;
@@ -632,12 +636,12 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
         self.check_usable()?;
-        policy::audit(&self.reader, before, limit)
+        policy::list_audit(&self.reader, before, limit)
     }
 
     fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError> {
         self.settle_all()?;
-        error::hits(&self.reader)
+        error::list_policy_hits(&self.reader)
     }
 
     fn errors(
@@ -647,7 +651,7 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
         self.settle_all()?;
-        error::list(&self.reader, filter, after, limit)
+        error::list_errors(&self.reader, filter, after, limit)
     }
 
     fn open_errors(
@@ -657,22 +661,22 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<OpenError>, StoreError> {
         self.settle_all()?;
-        error::open(&self.reader, filter, after, limit)
+        error::list_open_errors(&self.reader, filter, after, limit)
     }
 
     fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
         self.settle_all()?;
-        error::groups(&self.reader, filter, None, limit)
+        error::list_groups(&self.reader, filter, None, limit)
     }
 
     fn needs_backfill(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
         self.settle_all()?;
-        error::unexamined(&self.reader, after, limit)
+        error::list_runs_to_backfill(&self.reader, after, limit)
     }
 
     fn logs(&mut self, run: RunId) -> Result<RunLogs, StoreError> {
         self.settle_all()?;
-        attempt_log::of_run(&self.reader, run)
+        attempt_log::list_logs(&self.reader, run)
     }
 
     fn put_targets(&mut self, bulk: BulkId, targets: Vec<Target>) -> Result<(), StoreError> {
@@ -684,7 +688,7 @@ impl Store for SqliteStore {
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
         self.check_no_batch("a bulk action begins")?;
         let last_id = self.state.last_id.max(bulk.id.0);
-        let written = bulk::put(&mut self.reader, &self.claim, &bulk, last_id);
+        let written = bulk::put_bulk(&mut self.reader, &self.claim, &bulk, last_id);
         self.check_written(written)?;
         self.state.last_id = last_id;
         self.state.things.put(Thing::of_bulk(bulk));
@@ -693,7 +697,7 @@ impl Store for SqliteStore {
 
     fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
         self.settle_all()?;
-        bulk::one(&self.reader, bulk)
+        bulk::find_bulk(&self.reader, bulk)
     }
 
     fn bulks(
@@ -703,7 +707,7 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Bulk>, StoreError> {
         self.settle_all()?;
-        bulk::list(&self.reader, open_only, before, limit)
+        bulk::list_bulks(&self.reader, open_only, before, limit)
     }
 
     fn targets(
@@ -714,11 +718,11 @@ impl Store for SqliteStore {
         limit: usize,
     ) -> Result<Vec<Target>, StoreError> {
         self.settle_all()?;
-        bulk::targets(&self.reader, bulk, only, from, limit)
+        bulk::list_targets(&self.reader, bulk, only, from, limit)
     }
 
     fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError> {
         self.check_usable()?;
-        bulk::targets(&self.reader, bulk, None, from, limit)
+        bulk::list_targets(&self.reader, bulk, None, from, limit)
     }
 }

@@ -40,8 +40,8 @@ struct StoredSummary {
     next_resume: Option<(Time, PolicyRef)>,
 }
 
-/// The text of a summary.
-pub(crate) fn text_of(summary: &RunSummary) -> Result<String, StoreError> {
+/// Writes the part of a summary that has no column of its own.
+pub(crate) fn write_summary_text(summary: &RunSummary) -> Result<String, StoreError> {
     to_text(&StoredSummary {
         key: summary.key.clone(),
         generation: summary.generation,
@@ -58,8 +58,8 @@ pub(crate) fn text_of(summary: &RunSummary) -> Result<String, StoreError> {
     })
 }
 
-/// The summary with what its text says; all else is as it is given.
-pub(crate) fn with_text(summary: &RunSummary, text: &str) -> Result<RunSummary, StoreError> {
+/// Adds what the text says to a summary that was read from columns.
+pub(crate) fn complete_summary(summary: &RunSummary, text: &str) -> Result<RunSummary, StoreError> {
     let StoredSummary {
         key,
         generation,

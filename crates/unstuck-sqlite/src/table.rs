@@ -19,10 +19,10 @@ pub(crate) mod wake;
 use rusqlite::{Connection, Transaction};
 use unstuck_store::contract::StoreError;
 
-use crate::error::{broken, store_error};
+use crate::error::{broken_store, store_error};
 
-/// All that is read until [`end_reading`] is of one moment, and pages that were read once are not read again. Gives whether
-/// it has begun: it has not where that is so already.
+/// Begins a read transaction: all that is read until [`end_reading`] is of one moment, and pages stay cached. Returns
+/// false if one is open already, which the caller must not end.
 pub(crate) fn begin_reading(connection: &Connection) -> Result<bool, StoreError> {
     let begins = connection.is_autocommit();
     if begins {
@@ -37,12 +37,13 @@ pub(crate) fn end_reading(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// While this is kept, all that is read is of one moment, and SQLite takes and gives back its locks once and not with every
-/// query. `None` where that is so already.
+/// Begins a read transaction that ends when it is dropped; `None` if one is open already. Within it SQLite takes its
+/// locks once instead of with every query.
 pub(crate) fn snapshot(connection: &Connection) -> Result<Option<Transaction<'_>>, StoreError> {
     connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose().map_err(store_error)
 }
 
+/// Prepares a statement, or takes it from the cache of the connection.
 pub(crate) fn prepare<'a>(
     transaction: &'a Transaction<'_>,
     sql: &str,
@@ -50,12 +51,12 @@ pub(crate) fn prepare<'a>(
     transaction.prepare_cached(sql).map_err(store_error)
 }
 
-/// Ids and positions have 63 bits, which SQLite can keep.
+/// Converts an id or position, which has at most 63 bits, to SQLite's signed integer.
 pub(crate) fn number(value: u64) -> Result<i64, StoreError> {
-    i64::try_from(value).map_err(|_| broken(format!("{value} is too large for a row")))
+    i64::try_from(value).map_err(|_| broken_store(format!("{value} is too large for a row")))
 }
 
-/// What was kept as a signed number.
+/// Reverses [`number`].
 pub(crate) fn unsigned(value: i64) -> u64 {
     value.cast_unsigned()
 }

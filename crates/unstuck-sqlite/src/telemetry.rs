@@ -24,8 +24,8 @@ impl Stopwatch {
     }
 }
 
-/// A group of stages was committed and synced.
-pub(crate) fn committed(group: &[PendingTransaction], written: &Written, watch: &Stopwatch) {
+/// Logs a group of stages that was committed and synced.
+pub(crate) fn log_commit(group: &[PendingTransaction], written: &Written, watch: &Stopwatch) {
     let took = watch.took();
     let (first, last) = (group.first().map(|job| job.id().0), group.last().map(|job| job.id().0));
     let (events, bytes) = (written.events.count, written.bytes());
@@ -36,8 +36,9 @@ pub(crate) fn committed(group: &[PendingTransaction], written: &Written, watch: 
     }
 }
 
-/// A group of stages was not committed. Of a full disk the engine tells, once.
-pub(crate) fn not_committed(group: &[PendingTransaction], error: &StoreError) {
+/// Logs a group of stages that was not committed. A full disk is logged by the engine, once instead of with every
+/// stage.
+pub(crate) fn log_failed_commit(group: &[PendingTransaction], error: &StoreError) {
     let (first, last) = (group.first().map(|job| job.id().0), group.last().map(|job| job.id().0));
     if matches!(error, StoreError::Full(_)) {
         debug!(first, last, %error, "batches not committed");

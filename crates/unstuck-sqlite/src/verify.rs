@@ -42,12 +42,12 @@ use unstuck_store::contract::{FlowRecord, StoreError};
 pub use unstuck_store::verify::{Finding, Promise};
 
 use crate::error::store_error;
-use crate::open::{DATABASE, try_load};
+use crate::open::{DATABASE, check_loadable};
 use crate::table::meta;
 use crate::verify::ranges::Ranges;
 use crate::verify::run::RunChecks;
-use crate::verify::share::{CheckShard, Shared, help, work};
-use crate::verify::snapshot::{Snapshot, flows};
+use crate::verify::share::{CheckShard, Shared, check_on_own_connection, check_ranges};
+use crate::verify::snapshot::{Snapshot, compile_flows};
 
 pub(crate) use crate::verify::file::open as open_for_reading;
 
@@ -78,12 +78,12 @@ pub struct CheckReport {
 }
 
 impl CheckReport {
-    /// Whether all is as promised.
+    /// Returns whether nothing was found.
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty()
     }
 
-    /// Adds a finding, unless there are enough of its sort.
+    /// Adds a finding, unless there are enough of the same promise already: then they are only counted.
     pub(crate) fn add(&mut self, finding: Finding) {
         let known = self.findings.iter().filter(|known| known.promise == finding.promise).count();
         if known < MAX_FINDINGS_OF_A_PROMISE {
@@ -99,7 +99,7 @@ impl CheckReport {
         }
     }
 
-    /// Adds what was read and found elsewhere.
+    /// Adds the counts and findings of another report.
     fn append(&mut self, other: CheckReport) {
         let CheckReport { runs, events, payloads, notices, flows, findings, more, .. } = other;
         self.runs += runs;
@@ -149,22 +149,22 @@ pub fn check(
     if beside.is_none() {
         let problems = check_pages(&transaction)?;
         if !problems.is_empty() {
-            return Ok(file::damaged_pages(&problems));
+            return Ok(file::report_damaged_pages(&problems));
         }
     }
     thread::scope(|scope| {
         let pages = beside.map(|beside| scope.spawn(move || check_pages(&beside)));
         let mut examination = Checker { connection: &transaction, path, compile, progress, stop: &stop };
         let report = examination.run_checks();
-        match pages.map_or(Ok(Vec::new()), joined)? {
+        match pages.map_or(Ok(Vec::new()), join_thread)? {
             problems if problems.is_empty() => report,
-            problems => Ok(file::damaged_pages(&problems)),
+            problems => Ok(file::report_damaged_pages(&problems)),
         }
     })
 }
 
-/// What a thread has given, or its panic.
-fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+/// Waits for a thread, and passes its panic on.
+fn join_thread<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }
 
@@ -179,6 +179,8 @@ struct Checker<'a, 'p> {
 }
 
 impl Checker<'_, '_> {
+    /// Checks schema and meta first, because the rest can only be read if they are right. If threads saw different
+    /// moments and anything was found, all is checked again on one connection.
     fn run_checks(&mut self) -> Result<CheckReport, StoreError> {
         let moment = Snapshot::moment(self.connection)?;
         (self.progress)(CheckProgress { what: "the store", done: 0, of: 1 });
@@ -189,10 +191,10 @@ impl Checker<'_, '_> {
             return Ok(report);
         }
         let (compile, connection) = (&mut *self.compile, self.connection);
-        let flows = flows(connection, compile, &mut report)?;
+        let flows = compile_flows(connection, compile, &mut report)?;
         let snapshot = Snapshot::read(connection, &flows, &mut report)?;
         (report.clock, report.last_time) =
-            (snapshot.clock.clone(), meta::meta(connection, "last_time")?.map(Time));
+            (snapshot.clock.clone(), meta::load_number(connection, "last_time")?.map(Time));
         let is_mixed = self.check_all_runs(snapshot, &mut report, &moment)?;
         // Two moments do not always fit together.
         if is_mixed && !report.is_clean() {
@@ -202,7 +204,8 @@ impl Checker<'_, '_> {
         Ok(report)
     }
 
-    /// Looks at every run, and at what is known then. Gives whether not all has been seen at the same moment.
+    /// Checks every run on several threads, then what depends on all of them. Returns whether the threads saw
+    /// different moments of the file.
     fn check_all_runs(
         &mut self,
         snapshot: Snapshot<'_>,
@@ -217,21 +220,21 @@ impl Checker<'_, '_> {
         let mut tables = CheckReport::default();
         let (progress, of) = (&mut *self.progress, ranges.runs);
         let mut tell = |done: u64| progress(CheckProgress { what: "runs", done: done.min(of), of });
-        let helpers = self.path.as_ref().map_or(0, |_| threads() - 1);
+        let helpers = self.path.as_ref().map_or(0, |_| thread_count() - 1);
         let path = self.path.as_deref();
         let (mut loaded, mut parts) = (Ok(()), Vec::new());
         thread::scope(|scope| {
             let start = |path| {
                 let shared = &shared;
-                scope.spawn(move || help(path, flows, shared))
+                scope.spawn(move || check_on_own_connection(path, flows, shared))
             };
             let helpers: Vec<_> = path.into_iter().flat_map(|path| vec![path; helpers]).map(start).collect();
-            tables::check(&checks.snapshot, &mut tables)?;
-            loaded = try_load(checks.snapshot.connection);
-            let reports = work(&mut checks, &shared, &mut tell)?;
+            tables::check_tables(&checks.snapshot, &mut tables)?;
+            loaded = check_loadable(checks.snapshot.connection);
+            let reports = check_ranges(&mut checks, &shared, &mut tell)?;
             parts.push(CheckShard { moment: moment.to_owned(), reports, ..CheckShard::default() });
             for helper in helpers {
-                parts.extend(joined(helper)?);
+                parts.extend(join_thread(helper)?);
             }
             Ok::<(), StoreError>(())
         })?;
@@ -252,13 +255,13 @@ impl Checker<'_, '_> {
         if report.is_clean()
             && let Err(error @ (StoreError::Broken(_) | StoreError::Damaged(_))) = loaded
         {
-            report.add(run::unreadable("the store", &error));
+            report.add(run::unreadable_finding("the store", &error));
         }
         Ok(!is_one_moment)
     }
 }
 
 /// How many threads share the runs.
-fn threads() -> usize {
+fn thread_count() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get).clamp(1, MAX_THREADS)
 }

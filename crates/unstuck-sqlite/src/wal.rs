@@ -9,9 +9,9 @@ use rusqlite::Connection;
 use rusqlite::wal::CheckpointMode;
 use unstuck_store::contract::StoreError;
 
-use crate::error::{broken, folder_error, store_error};
+use crate::error::{broken_store, folder_error, store_error};
 use crate::options::{Options, RawFile};
-use crate::wal_frames::damaged_at;
+use crate::wal_frames::find_damage;
 
 /// The first page of the database says that there is a log.
 const FIRST_PAGE: u64 = 4096;
@@ -23,20 +23,20 @@ const FIRST_PAGE: u64 = 4096;
 /// tries it again. The next process would find it there as if all were well, and what it commits on top, or writes into
 /// the database from it, would be lost or torn when the power goes. What is written again is synced again.
 pub(crate) fn make_durable(database: &Path, options: &Options) -> Result<(), StoreError> {
-    let log = log_of(database);
-    if let Some(mut file) = open(&log, options)? {
-        let has_log = is_something(&mut *file).map_err(|error| unreadable(&log, &error))?;
+    let log = wal_path(database);
+    if let Some(mut file) = open_if_present(&log, options)? {
+        let has_log = has_content(&mut *file).map_err(|error| unreadable_file(&log, &error))?;
         if has_log && !has_database(database, options)? {
-            return Err(no_database(&log));
+            return Err(missing_database(&log));
         }
-        let found = damaged_at(&mut BufReader::with_capacity(64 * 1024, file));
-        if let Some(at) = found.map_err(|error| unreadable(&log, &error))? {
+        let found = find_damage(&mut BufReader::with_capacity(64 * 1024, file));
+        if let Some(at) = found.map_err(|error| unreadable_file(&log, &error))? {
             return Err(damaged_log(&log, at));
         }
     }
     for (path, at_most) in [(&*log, u64::MAX), (database, FIRST_PAGE)] {
-        let Some(mut file) = open(path, options)? else { continue };
-        let written = write_again(&mut *file, at_most);
+        let Some(mut file) = open_if_present(path, options)? else { continue };
+        let written = rewrite_and_sync(&mut *file, at_most);
         written.map_err(|error| folder_error("the file", path, "cannot be synced to disk", &error))?;
     }
     Ok(())
@@ -49,21 +49,21 @@ pub(crate) fn make_durable(database: &Path, options: &Options) -> Result<(), Sto
 ///
 /// The database itself is not opened: closing it would give up the locks that a connection of this process has on it.
 pub(crate) fn check_log(database: &Path) -> Result<(), StoreError> {
-    let log = log_of(database);
+    let log = wal_path(database);
     let look = || -> io::Result<Option<u64>> {
         match File::open(&log) {
-            Ok(file) => damaged_at(&mut BufReader::with_capacity(64 * 1024, file)),
+            Ok(file) => find_damage(&mut BufReader::with_capacity(64 * 1024, file)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     };
     let size = |path: &Path| fs::metadata(path).map_or(0, |about| about.len());
     if size(database) == 0 && size(&log) > 0 {
-        return Err(no_database(&log));
+        return Err(missing_database(&log));
     }
-    let mut before = look().map_err(|error| unreadable(&log, &error))?;
+    let mut before = look().map_err(|error| unreadable_file(&log, &error))?;
     while let Some(at) = before {
-        let again = look().map_err(|error| unreadable(&log, &error))?;
+        let again = look().map_err(|error| unreadable_file(&log, &error))?;
         if again == Some(at) {
             return Err(damaged_log(&log, at));
         }
@@ -72,15 +72,17 @@ pub(crate) fn check_log(database: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn no_database(log: &Path) -> StoreError {
+/// Builds the error of a log without its database: SQLite would take it for a new one, and delete the log.
+fn missing_database(log: &Path) -> StoreError {
     let log = log.display();
-    broken(format!(
+    broken_store(format!(
         "the file is missing or empty, but its log {log} is not; restore a copy of the whole folder"
     ))
 }
 
+/// Builds the error of a log in which a frame before acknowledged ones is damaged.
 fn damaged_log(log: &Path, at: u64) -> StoreError {
-    broken(format!(
+    broken_store(format!(
         "the file {} is damaged at byte {at}: later changes cannot be read; restore a copy of the whole folder",
         log.display()
     ))
@@ -98,13 +100,13 @@ pub(crate) fn empty_log(connection: &Connection) -> Result<(), StoreError> {
 }
 
 /// The write-ahead log of a database.
-pub(crate) fn log_of(database: &Path) -> PathBuf {
+pub(crate) fn wal_path(database: &Path) -> PathBuf {
     let mut name = OsString::from(database);
     name.push("-wal");
     name.into()
 }
 
-fn open(path: &Path, options: &Options) -> Result<Option<Box<dyn RawFile>>, StoreError> {
+fn open_if_present(path: &Path, options: &Options) -> Result<Option<Box<dyn RawFile>>, StoreError> {
     let opened = if let Some(disk) = &options.disk {
         disk.open(path)
     } else {
@@ -120,23 +122,24 @@ fn open(path: &Path, options: &Options) -> Result<Option<Box<dyn RawFile>>, Stor
 
 /// SQLite takes a database without a first page for a new one, and throws its log away.
 fn has_database(database: &Path, options: &Options) -> Result<bool, StoreError> {
-    let Some(mut file) = open(database, options)? else { return Ok(false) };
-    is_something(&mut *file).map_err(|error| unreadable(database, &error))
+    let Some(mut file) = open_if_present(database, options)? else { return Ok(false) };
+    has_content(&mut *file).map_err(|error| unreadable_file(database, &error))
 }
 
-/// Whether there is anything in a file, which is then read from its beginning.
-fn is_something(file: &mut dyn RawFile) -> io::Result<bool> {
+/// Returns whether a file has at least one byte; the file is read from its start afterwards.
+fn has_content(file: &mut dyn RawFile) -> io::Result<bool> {
     let read = file.read(&mut [0])?;
     file.seek(SeekFrom::Start(0))?;
     Ok(read > 0)
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> StoreError {
+fn unreadable_file(path: &Path, error: &io::Error) -> StoreError {
     folder_error("the file", path, "cannot be read", error)
 }
 
-/// Writes what a file holds, up to so many bytes, to the same place again, and syncs it.
-fn write_again(file: &mut dyn RawFile, at_most: u64) -> io::Result<()> {
+/// Writes the first `at_most` bytes of a file to the same place again, and syncs it: that makes durable what a failed
+/// sync left in the page cache.
+fn rewrite_and_sync(file: &mut dyn RawFile, at_most: u64) -> io::Result<()> {
     let mut buffer = vec![0; 256 * 1024];
     let mut at = 0;
     while at < at_most {

@@ -16,56 +16,57 @@ const USUAL_PAGE: usize = 4096;
 /// What is summed up over all frames so far.
 type Sums = (u32, u32);
 
-/// Where a log is damaged, if it is.
-pub(crate) fn damaged_at(log: &mut impl Read) -> io::Result<Option<u64>> {
+/// Returns the position of the first frame that does not fit although two transactions end after it. What a crash
+/// leaves has no such ends, and is no damage.
+pub(crate) fn find_damage(log: &mut impl Read) -> io::Result<Option<u64>> {
     let mut header = [0; HEADER];
-    if !fill(log, &mut header)? {
+    if !fill_buffer(log, &mut header)? {
         return Ok(None);
     }
-    let magic = word(&header, 0);
+    let magic = read_word(&header, 0);
     let highest_first = magic == MAGIC + 1;
-    let mut sums = sum_up((0, 0), &header[..24], highest_first);
-    let is_whole = magic & !1 == MAGIC && sums == (word(&header, 24), word(&header, 28));
-    let page = if is_whole { word(&header, 8) as usize } else { USUAL_PAGE };
-    let mut salt = is_whole.then(|| (word(&header, 16), word(&header, 20)));
+    let mut sums = sum_words((0, 0), &header[..24], highest_first);
+    let is_whole = magic & !1 == MAGIC && sums == (read_word(&header, 24), read_word(&header, 28));
+    let page = if is_whole { read_word(&header, 8) as usize } else { USUAL_PAGE };
+    let mut salt = is_whole.then(|| (read_word(&header, 16), read_word(&header, 20)));
     let mut damaged = (!is_whole).then_some(0);
     let mut ends = 0;
     let mut at = HEADER as u64;
     let mut frame = vec![0; FRAME_HEADER + page];
-    while fill(log, &mut frame)? {
-        let own = (word(&frame, 8), word(&frame, 12));
+    while fill_buffer(log, &mut frame)? {
+        let own = (read_word(&frame, 8), read_word(&frame, 12));
         let is_of_this_log = *salt.get_or_insert(own) == own;
-        sums = sum_up(sum_up(sums, &frame[..8], highest_first), &frame[FRAME_HEADER..], highest_first);
-        if !is_of_this_log || sums != (word(&frame, 16), word(&frame, 20)) {
+        sums = sum_words(sum_words(sums, &frame[..8], highest_first), &frame[FRAME_HEADER..], highest_first);
+        if !is_of_this_log || sums != (read_word(&frame, 16), read_word(&frame, 20)) {
             damaged = damaged.or(Some(at));
         }
-        ends += usize::from(damaged.is_some() && is_of_this_log && word(&frame, 4) != 0);
+        ends += usize::from(damaged.is_some() && is_of_this_log && read_word(&frame, 4) != 0);
         at += frame.len() as u64;
     }
     Ok(damaged.filter(|_| ends >= 2))
 }
 
-/// Puts the pages of every committed transaction of a log into an image of its database.
-pub(crate) fn apply(log: &mut impl Read, image: &mut Vec<u8>) -> io::Result<()> {
+/// Copies the pages of every committed transaction of a log into an image of its database.
+pub(crate) fn apply_commits(log: &mut impl Read, image: &mut Vec<u8>) -> io::Result<()> {
     let mut header = [0; HEADER];
-    if !fill(log, &mut header)? {
+    if !fill_buffer(log, &mut header)? {
         return Ok(());
     }
-    let highest_first = word(&header, 0) == MAGIC + 1;
-    let mut sums = sum_up((0, 0), &header[..24], highest_first);
-    if word(&header, 0) & !1 != MAGIC || sums != (word(&header, 24), word(&header, 28)) {
+    let highest_first = read_word(&header, 0) == MAGIC + 1;
+    let mut sums = sum_words((0, 0), &header[..24], highest_first);
+    if read_word(&header, 0) & !1 != MAGIC || sums != (read_word(&header, 24), read_word(&header, 28)) {
         return Ok(());
     }
-    let page = word(&header, 8) as usize;
+    let page = read_word(&header, 8) as usize;
     let mut frame = vec![0; FRAME_HEADER + page];
     let mut pending: Vec<(usize, Vec<u8>)> = Vec::new();
-    while fill(log, &mut frame)? {
-        sums = sum_up(sum_up(sums, &frame[..8], highest_first), &frame[FRAME_HEADER..], highest_first);
-        if frame[8..16] != header[16..24] || sums != (word(&frame, 16), word(&frame, 20)) {
+    while fill_buffer(log, &mut frame)? {
+        sums = sum_words(sum_words(sums, &frame[..8], highest_first), &frame[FRAME_HEADER..], highest_first);
+        if frame[8..16] != header[16..24] || sums != (read_word(&frame, 16), read_word(&frame, 20)) {
             break;
         }
-        pending.push((word(&frame, 0) as usize, frame[FRAME_HEADER..].to_vec()));
-        let pages = word(&frame, 4) as usize;
+        pending.push((read_word(&frame, 0) as usize, frame[FRAME_HEADER..].to_vec()));
+        let pages = read_word(&frame, 4) as usize;
         if pages == 0 {
             continue;
         }
@@ -77,11 +78,11 @@ pub(crate) fn apply(log: &mut impl Read, image: &mut Vec<u8>) -> io::Result<()> 
     Ok(())
 }
 
-/// SQLite's sum over pairs of words.
-fn sum_up(before: Sums, bytes: &[u8], highest_first: bool) -> Sums {
+/// Continues SQLite's checksum, which adds pairs of 32-bit words, in the byte order that the header names.
+fn sum_words(before: Sums, bytes: &[u8], highest_first: bool) -> Sums {
     let (mut first, mut second) = before;
     for pair in bytes.chunks_exact(8) {
-        let mut words = [word(pair, 0), word(pair, 4)];
+        let mut words = [read_word(pair, 0), read_word(pair, 4)];
         if !highest_first {
             words = words.map(u32::swap_bytes);
         }
@@ -91,12 +92,12 @@ fn sum_up(before: Sums, bytes: &[u8], highest_first: bool) -> Sums {
     (first, second)
 }
 
-fn word(bytes: &[u8], at: usize) -> u32 {
+fn read_word(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
-/// Fills a buffer; whether there was enough.
-fn fill(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
+/// Fills the buffer; false if the file ended before.
+fn fill_buffer(from: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     match from.read_exact(buffer) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(false),

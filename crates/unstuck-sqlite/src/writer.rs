@@ -11,7 +11,7 @@ use unstuck_core::event::Fact;
 use unstuck_core::id::RunId;
 use unstuck_store::contract::{MAX_WAIT, Settled, StoreError};
 
-use crate::error::{broken, store_error};
+use crate::error::{broken_store, store_error};
 use crate::log_entry::to_text;
 use crate::options::{Options, WriteMode};
 use crate::overlay::Published;
@@ -60,6 +60,8 @@ enum WriterTask {
 }
 
 impl Writer {
+    /// Starts the writer: on a thread of its own, or on the thread of whoever waits, so that everything happens in
+    /// the same order every time.
     pub(crate) fn start(
         connection: Connection,
         options: &Options,
@@ -80,6 +82,7 @@ impl Writer {
         Ok(Writer { work, outstanding: 0, watch, clock: None })
     }
 
+    /// Queues a transaction. If the writer has gone, `next_settled` reports it.
     pub(crate) fn write(&mut self, job: PendingTransaction) {
         self.outstanding += 1;
         if let Some(clock) = &mut self.clock {
@@ -95,6 +98,7 @@ impl Writer {
         }
     }
 
+    /// Accepts stages again after a failure: memory has been reloaded from what is durable.
     pub(crate) fn reset(&mut self) {
         match &mut self.work {
             WriterTask::Elsewhere { sender: Some(sender), .. } => {
@@ -105,7 +109,7 @@ impl Writer {
         }
     }
 
-    /// Looks whether there is room again, after there was none.
+    /// Tests by a small write whether the disk has room again.
     pub(crate) fn probe(&mut self) -> Result<(), StoreError> {
         match &mut self.work {
             WriterTask::Elsewhere { sender, .. } => {
@@ -114,7 +118,7 @@ impl Writer {
                 };
                 let (answer, answered) = channel();
                 let _ = sender.send(Message::Probe(answer));
-                answered.recv().unwrap_or_else(|_| Err(broken("the writer has stopped")))
+                answered.recv().unwrap_or_else(|_| Err(broken_store("the writer has stopped")))
             }
             WriterTask::Here { pen, .. } => pen.probe(),
         }
@@ -150,13 +154,13 @@ impl Writer {
         settled
     }
 
-    /// Keeps statistics from now on.
+    /// Collects statistics from now on.
     pub(crate) fn watch(&mut self) {
         self.watch.begin();
         self.clock = Some(StageTimer::new(self.outstanding));
     }
 
-    /// The statistics, which end here.
+    /// Returns the statistics, and stops collecting.
     pub(crate) fn stats(&mut self) -> Stats {
         Stats {
             transactions: self.watch.end(),
@@ -180,7 +184,7 @@ impl Drop for Writer {
     }
 }
 
-/// Makes these stages one transaction.
+/// Writes these stages in one transaction: one sync makes all of them durable.
 pub(crate) fn write_group(
     connection: &mut Connection,
     claim: &WriterClaim,
@@ -195,7 +199,7 @@ pub(crate) fn write_group(
     }
     counts.write(&transaction)?;
     open.write(&transaction)?;
-    error::count(&transaction, group)?;
+    error::count_recorded(&transaction, group)?;
     if let Some(last) = group.last() {
         meta::put_number(&transaction, "stage", last.stage)?;
         meta::put_number(&transaction, "end", last.end)?;
@@ -207,6 +211,8 @@ pub(crate) fn write_group(
     Ok(written)
 }
 
+/// Writes all parts of one stage. The runs that it forgets are deleted last, so that nothing of them is written
+/// after.
 fn write_transaction(
     transaction: &Transaction<'_>,
     job: &PendingTransaction,
@@ -229,11 +235,11 @@ fn write_transaction(
     notice::write_notices(transaction, &job.notices)?;
     notice::delete_notices(transaction, &job.delivered)?;
     notice::write_deliveries(transaction, &job.postponed)?;
-    error::write(transaction, &job.errors, open)?;
-    attempt_log::write(transaction, &job.logs)?;
-    bulk::write(transaction, &job.things, &job.results)?;
+    error::write_errors(transaction, &job.errors, open)?;
+    attempt_log::write_logs(transaction, &job.logs)?;
+    bulk::write_bulks(transaction, &job.things, &job.results)?;
     for (run, head) in &job.forgotten {
-        forget(transaction, *run, *head, counts, open)?;
+        delete_run(transaction, *run, *head, counts, open)?;
     }
     if let Some(downtimes) = &job.downtimes {
         meta::put_text(transaction, "downtimes", &to_text(downtimes)?)?;
@@ -244,8 +250,8 @@ fn write_transaction(
     Ok(())
 }
 
-/// Removes a run with its history, its payloads, its key, its errors and whatever would wake it.
-fn forget(
+/// Deletes a run with its history, payloads, key, errors and wakeups; its counts go with it.
+fn delete_run(
     transaction: &Transaction<'_>,
     run: RunId,
     head: u64,
@@ -258,7 +264,7 @@ fn forget(
     let mut event = prepare(transaction, "DELETE FROM event WHERE pos = ?1")?;
     let mut pos = head;
     while pos > 0 {
-        let (record, prev) = event::record(transaction, pos)?;
+        let (record, prev) = event::load_entry(transaction, pos)?;
         let mut payloads = Vec::new();
         record.event.for_each_payload(|payload| payloads.push(payload));
         for named in payloads {
@@ -282,7 +288,7 @@ fn forget(
     ] {
         prepare(transaction, sql)?.execute([id]).map_err(store_error)?;
     }
-    run_snapshot::forget(transaction, run)?;
-    attempt_log::forget(transaction, run)?;
-    error::forget(transaction, run, open)
+    run_snapshot::delete_snapshot(transaction, run)?;
+    attempt_log::delete_logs(transaction, run)?;
+    error::delete_errors(transaction, run, open)
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use unstuck_store::contract::StoreError;
 
-use crate::error::{broken, store_error};
+use crate::error::{broken_store, store_error};
 use crate::table::prepare;
 
 /// The claim of one opened store, shared by its connections; `None` until it writes something.
@@ -26,7 +26,8 @@ struct ClaimRecord {
 }
 
 impl WriterClaim {
-    /// Begins a transaction that writes, unless another process has claimed the file since.
+    /// Begins a write transaction, unless another process has claimed the file since: the lock file may have been
+    /// removed under this one.
     pub(crate) fn begin<'c>(&self, connection: &'c mut Connection) -> Result<Transaction<'c>, StoreError> {
         let transaction =
             connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(store_error)?;
@@ -34,6 +35,8 @@ impl WriterClaim {
         Ok(transaction)
     }
 
+    /// Compares the claim in the file with ours. The first transaction writes ours; a later number in the file means
+    /// that another process has taken over.
     fn check_or_claim(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let sql = "SELECT value FROM meta WHERE name = 'owner'";
         let found: Option<String> =
@@ -48,7 +51,7 @@ impl WriterClaim {
         let last = found.as_ref().map_or(0, |found| found.number);
         let claimed = match (own.as_ref(), &found) {
             (None, _) => ClaimRecord::new(last + 1),
-            (Some(own), Some(found)) if own.number <= found.number => return Err(taken_over(found)),
+            (Some(own), Some(found)) if own.number <= found.number => return Err(claim_lost(found)),
             // The transaction that it was made in has come to nothing.
             (Some(own), _) => own.clone(),
         };
@@ -69,7 +72,7 @@ impl ClaimRecord {
 
     fn parse(text: &str) -> Result<ClaimRecord, StoreError> {
         let parts = text.split_once(' ').and_then(|(number, by)| Some((number.parse().ok()?, by)));
-        let (number, by) = parts.ok_or_else(|| broken("the claim of its owner is damaged"))?;
+        let (number, by) = parts.ok_or_else(|| broken_store("the claim of its owner is damaged"))?;
         Ok(ClaimRecord { number, by: by.to_owned() })
     }
 
@@ -77,15 +80,15 @@ impl ClaimRecord {
         format!("{} {}", self.number, self.by)
     }
 
-    /// Whether this is its text.
+    /// Returns whether a stored claim is this one.
     fn is(&self, text: &str) -> bool {
         text.split_once(' ').is_some_and(|(number, by)| by == self.by && number.parse() == Ok(self.number))
     }
 }
 
-fn taken_over(by: &ClaimRecord) -> StoreError {
+fn claim_lost(by: &ClaimRecord) -> StoreError {
     let process = by.by.split('.').next().unwrap_or_default();
-    broken(format!(
+    broken_store(format!(
         "process {process} took it over while this process had it open (was its lock file removed?). This process \
          changes nothing more. When process {process} has ended, continue with `unstuck run --continue`"
     ))

@@ -68,6 +68,8 @@ impl WriterLoop {
         })
     }
 
+    /// Writes what comes until the sender is gone. All that waits, at most `max_group`, is one commit; a reset or
+    /// probe is handled in its place between them.
     pub(crate) fn run(&mut self, receiver: &Receiver<Message>, report: &Sender<Settled>) {
         let mut tell = |settled| {
             let _ = report.send(settled);
@@ -95,6 +97,8 @@ impl WriterLoop {
         }
     }
 
+    /// Commits a group, publishes it to readers, and only then reports it as durable. After a failure every later
+    /// stage fails too, until a reset.
     pub(crate) fn write(&mut self, mut group: Vec<PendingTransaction>, mut tell: impl FnMut(Settled)) {
         let Some(last) = group.last().map(|job| job.stage) else { return };
         if self.failed.is_none() {
@@ -104,11 +108,11 @@ impl WriterLoop {
                     // Before anybody is told that it is durable.
                     let fresh = group.iter_mut().map(|job| std::mem::take(&mut job.fresh));
                     self.published.publish(last, fresh);
-                    telemetry::committed(&group, &written, &watch);
+                    telemetry::log_commit(&group, &written, &watch);
                     self.watch.tell(written);
                 }
                 Err(error) => {
-                    telemetry::not_committed(&group, &error);
+                    telemetry::log_failed_commit(&group, &error);
                     self.failed = Some(error);
                 }
             }
@@ -126,8 +130,8 @@ impl WriterLoop {
         }
     }
 
-    /// Takes the write-ahead log over into the database, so that it can begin again. Where there is no room for that, or
-    /// somebody reads, it goes on growing until there is.
+    /// Copies the write-ahead log into the database, so that it can start over. If the disk is full or somebody reads
+    /// old pages, the log grows until the next try.
     fn checkpoint(&self, mode: CheckpointMode) -> Result<(), StoreError> {
         let watch = Stopwatch::start();
         let taken_over = self.connection.wal_checkpoint_v2(rusqlite::DEFAULT_NAME, mode).map_err(store_error);
@@ -138,7 +142,8 @@ impl WriterLoop {
         }
     }
 
-    /// Whether something can be written. What was half written when there was no room is passed over first.
+    /// Tests by a small write whether the disk has room. The log is restarted first, so that what was half written
+    /// when there was none is left behind.
     pub(crate) fn probe(&mut self) -> Result<(), StoreError> {
         self.checkpoint(CheckpointMode::RESTART)?;
         let sql = "INSERT INTO meta (name, value) VALUES ('room', zeroblob(?1))
@@ -149,7 +154,7 @@ impl WriterLoop {
     }
 }
 
-/// Closing this connection leaves the write-ahead log as it is.
+/// Keeps SQLite from checkpointing when this connection closes: the write-ahead log stays as it is.
 pub(crate) fn keep_log(connection: &Connection) {
     // It fails only for options that SQLite does not know.
     let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);

@@ -47,7 +47,7 @@ impl<V> ByRun<V> {
         }
     }
 
-    /// Sets what a place has, and gives what it had.
+    /// Sets the value of a place, and returns the one before.
     pub(crate) fn insert(&mut self, run: RunId, place: UnitKey, value: V) -> Option<V> {
         match self.runs.entry(run) {
             Entry::Vacant(vacant) => {
@@ -67,7 +67,7 @@ impl<V> ByRun<V> {
         removed
     }
 
-    /// All that the run has, in order of place.
+    /// Lists the values of a run in order of place.
     pub(crate) fn of_run(&self, run: RunId) -> impl Iterator<Item = &V> {
         let (one, many) = match self.runs.get(&run) {
             None | Some(UnitMap::None) => (None, None),
@@ -77,7 +77,7 @@ impl<V> ByRun<V> {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    /// Takes all that the run has.
+    /// Removes all values of a run, and returns them.
     pub(crate) fn take(&mut self, run: RunId) -> UnitMap<V> {
         self.runs.remove(&run).unwrap_or(UnitMap::None)
     }
@@ -117,7 +117,7 @@ impl<V> UnitMap<V> {
         }
     }
 
-    /// Gives each away, in order of place.
+    /// Calls `each` with every value, in order of place.
     pub(crate) fn drain(self, mut each: impl FnMut(UnitKey, V)) {
         match self {
             UnitMap::None => {}

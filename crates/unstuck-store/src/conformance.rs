@@ -44,69 +44,70 @@ use crate::memory::{DurableStage, MemoryStore};
 
 /// A store that can be put through what happens to stores. Where it cannot, the cases about that have nothing to do.
 pub trait TestStore: Store + Sized {
-    /// The process dies at this moment, and another one opens the store: what was durable is there, what was not may
-    /// be gone, and nothing is locked.
+    /// Lets the process die and another one open the store: what was durable is there, what was not may be gone, and
+    /// nothing is locked.
     #[must_use]
     fn reopen(self) -> Self;
 
-    /// The oldest `n` outstanding stages become durable. For stores that wait for this.
+    /// Makes the oldest `n` outstanding stages durable, in stores that wait for this.
     fn make_durable(&mut self, n: usize) {
         let _ = n;
     }
 
-    /// The oldest outstanding stage fails. Gives how many have failed with it: none if this store cannot do that.
+    /// Fails the oldest outstanding stage. Returns how many have failed with it; 0 if this store cannot do that.
     fn fail_next(&mut self, error: &StoreError) -> usize {
         let _ = error;
         0
     }
 
-    /// The next stage is refused. Gives whether this store can do that.
+    /// Refuses the next stage. Returns whether this store can do that.
     fn refuse_stage(&mut self, error: StoreError) -> bool {
         let _ = error;
         false
     }
 
-    /// Somebody else has this run: it cannot be locked for so many tries. Gives whether this store can do that.
+    /// Lets somebody else have this run for so many tries to lock it. Returns whether this store can do that.
     fn make_busy(&mut self, run: RunId, tries: u32) -> bool {
         let _ = (run, tries);
         false
     }
 
-    /// Nobody is told what becomes of the next stage, which happens or does not, until it is looked up. Gives whether this
-    /// store can do that.
+    /// Leaves it unknown what becomes of the next stage, which happens or does not, until it is looked up. Returns
+    /// whether this store can do that.
     fn lose_next_answer(&mut self, happens: bool) -> bool {
         let _ = happens;
         false
     }
 
-    /// It is looked up what became of the stages whose answers were lost. Gives how many.
+    /// Looks up what became of the stages whose answers were lost. Returns how many.
     fn look_up_outcomes(&mut self) -> usize {
         0
     }
 
-    /// Another handle on the same data, as another server has; `None` if this store cannot be shared.
+    /// Opens another handle on the same data, as another server has; `None` if this store cannot be shared.
     fn new_handle(&mut self) -> Option<Self> {
         None
     }
 
-    /// The process of this handle dies, and another one opens the store; those of other handles go on, and with them what
-    /// it had staged.
+    /// Lets the process of this handle die and another one open the store; those of other handles go on, and with
+    /// them what it had staged.
     #[must_use]
     fn replace_handle(self) -> Self {
         self.reopen()
     }
 
-    /// What the clock of the store says, where sessions last by it.
+    /// Sets the clock of the store, where sessions last by it.
     fn set_time(&mut self, now: Time) {
         let _ = now;
     }
 
-    /// What has become durable since this was first asked, and since the last time, in order. For stores that can be shared.
+    /// Returns what has become durable since the last call, in order; the first call starts recording. For stores
+    /// that can be shared.
     fn take_durable(&mut self) -> Vec<DurableStage> {
         Vec::new()
     }
 
-    /// Whether the process has died by itself meanwhile: what it says since then counts for nothing, and the store is to
+    /// Returns whether the process has died by itself: what it has said since counts for nothing, and the store must
     /// be opened again.
     fn has_crashed(&self) -> bool {
         false
@@ -149,7 +150,7 @@ impl TestStore for MemoryStore {
 /// A case: it makes as many stores as it needs.
 pub type Case<S> = fn(&mut dyn FnMut() -> S);
 
-/// Every case, by name.
+/// Lists every case by name.
 pub fn cases<S: TestStore>() -> Vec<(&'static str, Case<S>)> {
     crate::conformance_tests!(@all list S)
 }
@@ -161,7 +162,7 @@ pub fn run_all<S: TestStore>(mut make: impl FnMut() -> S) {
     }
 }
 
-/// Waits until every one of so many stages has settled, and gives the errors.
+/// Waits until `stages` stages have settled, and returns the errors.
 pub fn settle<S: Store>(store: &mut S, stages: usize) -> Vec<StoreError> {
     let (mut settled, mut tries) = (Vec::new(), 0);
     while settled.len() < stages {

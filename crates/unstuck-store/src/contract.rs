@@ -53,7 +53,7 @@ pub const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
 pub trait Store {
-    /// How many batches may be under way at once.
+    /// Returns how many batches may be under way at once; an engine uses at most as many.
     fn lanes(&mut self) -> usize {
         1
     }
@@ -71,19 +71,19 @@ pub trait Store {
     /// it has been given, and payloads. It may wait for the database, so that a batch asks for it twice at most.
     fn more(&mut self, batch: BatchId, runs: &[RunId], payloads: &[PayloadId]) -> Result<More, StoreError>;
 
-    /// The run that has this key in this flow, in any state.
+    /// Finds the run that has this key in this flow, in any state.
     fn run_of_key(&mut self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
 
-    /// These payloads, in the same order.
+    /// Loads these payloads, in the same order.
     fn payloads(&mut self, ids: &[PayloadId]) -> Result<Vec<Option<Json>>, StoreError>;
 
-    /// Runs that want a slot of a limit that has room, as [`Wants::admissions`] gives them, for reading.
+    /// Lists runs that want a slot of a limit with room, as [`Wants::admissions`] does, but without locking them.
     fn admissible_runs(&mut self, limit: usize) -> Result<Vec<RunId>, StoreError>;
 
-    /// Who has a slot of this limit, the oldest first, at most `most`.
+    /// Lists the holders of a limit's slots, oldest first, at most `most`.
     fn slot_holders(&mut self, limit: &str, most: usize) -> Result<Vec<RunId>, StoreError>;
 
-    /// What is due at `now`, as [`Wants::due`] gives it, for reading.
+    /// Lists timers that are due at `now`, as [`Wants::due`] does, but without locking their runs.
     fn due(&mut self, now: Time, limit: usize) -> Result<Vec<Due>, StoreError>;
 
     /// Leaves something that is due out of [`Loaded::due`] and [`Store::next_due`]: it is not this engine's to do, or not its
@@ -92,37 +92,38 @@ pub trait Store {
     /// transaction.
     fn withhold(&mut self, due: &Due, until: Withheld);
 
-    /// What is withheld until it has a turn comes back, the first that were due first, at most `limit`. Gives how many.
-    /// Outside of a transaction.
+    /// Gives back timers that were withheld until they have a turn, the earliest first, at most `limit`; returns how
+    /// many. Outside of a transaction.
     fn release_withheld(&mut self, limit: usize) -> usize;
 
-    /// Timers after this one, due or not, in order of time (then of run and unit), at most `limit`; those that wait for a
-    /// turn too.
+    /// Lists timers after this one, due or not, in order of time, then of run and unit, at most `limit`; those that
+    /// wait for a turn too.
     fn timers(
         &mut self,
         after: Option<(Time, RunId, Option<UnitRef>)>,
         limit: usize,
     ) -> Result<Vec<Due>, StoreError>;
 
-    /// Undelivered notices, oldest first, at most `limit`, whether they are to be tried or not, for reading.
+    /// Lists undelivered notices, oldest first, at most `limit`, whether they are due or not.
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
 
-    /// Undelivered notices to this thing, oldest first, at most `limit`, whether they are to be tried or not: for whoever has
-    /// it locked.
+    /// Lists undelivered notices to this thing, oldest first, at most `limit`, whether they are due or not: for
+    /// whoever has it locked.
     fn notices_to(&mut self, thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
 
-    /// Things that are no runs and are due at `now`, as the last stage leaves them: those that [`Wants::things`] names, for
-    /// reading.
+    /// Lists things other than runs that are due at `now`, as the last stage leaves them, but without locking them as
+    /// [`Wants::things`] does.
     fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<Thing>, StoreError>;
 
     /// Locks these things that are no runs, each at most once per batch, as [`Store::more`] does runs. They are free again
     /// when the batch ends, and need not come back.
     fn lock_things(&mut self, batch: BatchId, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError>;
 
-    /// Every thing that is no run and that something can still happen to, as the last stage leaves it.
+    /// Lists every thing other than runs that something can still happen to, as the last stage leaves it.
     fn things(&mut self) -> Result<Vec<Thing>, StoreError>;
 
-    /// What became of these targets of a bulk action, as the last stage leaves them: in a transaction or outside of one.
+    /// Returns the results of these targets of a bulk action, as the last stage leaves them: in a transaction or
+    /// outside of one.
     fn target_results(&mut self, bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError>;
 
     /// Offers nothing of this run any more: what is due, ready, admissible or noticed stays as it is, in its order, and so
@@ -130,10 +131,10 @@ pub trait Store {
     /// offered everything. `aside` is for people.
     fn set_aside(&mut self, run: RunId, aside: SetAside);
 
-    /// Offers what it has of this run again.
+    /// Offers this run again after [`Store::set_aside`].
     fn release(&mut self, run: RunId);
 
-    /// Since when and why this run is set aside, if it is.
+    /// Returns since when and why this run is set aside, if it is.
     fn set_aside_record(&mut self, run: RunId) -> Option<SetAside>;
 
     /// Ends a batch with these changes. On error it has ended too, and nothing of it has happened.
@@ -157,11 +158,11 @@ pub trait Store {
     /// over. A store that only one can have open at a time has one session at a time: all before it have ended.
     fn open_session(&mut self, new: NewSession) -> Result<Session, StoreError>;
 
-    /// Keeps the session for another lease, by the clock of the store. Refused with [`StoreError::SessionEnded`] once it
-    /// has ended.
+    /// Extends the session by another lease, by the clock of the store. Refused with [`StoreError::SessionEnded`]
+    /// once it has ended.
     fn renew_session(&mut self) -> Result<(), StoreError>;
 
-    /// The session ends in good order: nobody waits for its lease.
+    /// Ends the session in good order, so that nobody waits for its lease to expire.
     fn end_session(&mut self);
 
     /// Sessions that have ended while executors of theirs had attempts, which nobody will report on any more. Each is given
@@ -169,45 +170,46 @@ pub trait Store {
     /// of a transaction.
     fn ended_sessions(&mut self) -> Result<Vec<EndedSession>, StoreError>;
 
-    /// When engines could not take answers lately, in order.
+    /// Lists the latest periods in which no engine took reports, in order.
     fn downtimes(&mut self) -> Result<Vec<Downtime>, StoreError>;
 
-    /// How often and by how much the clock was set.
+    /// Returns how often and by how much the clock was set.
     fn clock(&mut self) -> Result<ClockRecord, StoreError>;
 
-    /// This server takes answers at this time, though there is nothing to stage. This need not outlive a power cut. A store
-    /// that has a clock goes by that.
+    /// Records that this server takes reports at this time, though there is nothing to stage. It need not survive a
+    /// power cut. A store with a clock of its own uses that.
     fn record_alive(&mut self, now: Time);
 
-    /// The versions of what all servers share: whoever knows others has something to read again.
+    /// Returns the versions of what all servers share; whoever has read an older one reads it again.
     fn versions(&mut self) -> Result<Versions, StoreError>;
 
-    /// When any server was last known to take answers: the last stage, or later; `None` for an empty store.
+    /// Returns when any server was last known to take reports: the last stage, or later; `None` for an empty store.
     fn last_seen(&mut self) -> Result<Option<Time>, StoreError>;
 
-    /// When the next timer, thing or postponed notice is due.
+    /// Returns when the next timer, thing or postponed notice is due.
     fn next_due(&mut self) -> Result<Option<Time>, StoreError>;
 
-    /// The time of the last stage, by the clock as it was then; `None` for an empty store.
+    /// Returns the time of the last stage, by the clock as it was then; `None` for an empty store.
     fn last_time(&mut self) -> Result<Option<Time>, StoreError>;
 
-    /// The highest id that was ever given out here.
+    /// Returns the highest id ever given out: new ids must be above it.
     fn last_id(&mut self) -> Result<u64, StoreError>;
 
     /// Calls this whenever another server has changed something, or may have: there may be work for this one. It is called
     /// from any thread, and must not block.
     fn on_news(&mut self, wake: Box<dyn Fn() + Send + Sync>);
 
-    /// Reads what is durable, from any thread, for as long as this store is open.
+    /// Returns a reader of what is durable. It works from any thread for as long as this store is open.
     fn reader(&mut self) -> Arc<dyn Reader>;
 
-    /// One run as it is now. Runs are read outside of a transaction: one that is locked may be refused.
+    /// Loads a run as it is now. Outside of a transaction: a run that is locked may be refused.
     fn run(&mut self, run: RunId) -> Result<Option<Run>, StoreError>;
 
-    /// The events of a run after number `after`, in order, at most `limit`.
+    /// Loads the events of a run after number `after`, in order, at most `limit`.
     fn history(&mut self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
 
-    /// Runs, newest first, before the id `before`, at most `limit`. Outside of a transaction, as [`Store::run`].
+    /// Lists runs, newest first, before the id `before`, at most `limit`. Outside of a transaction, as
+    /// [`Store::run`].
     fn list(
         &mut self,
         filter: &RunFilter,
@@ -215,8 +217,8 @@ pub trait Store {
         limit: usize,
     ) -> Result<Vec<Run>, StoreError>;
 
-    /// How many root runs are in each state: all that are not final, and of the final ones those that were started at `since`
-    /// or later, by their ids.
+    /// Counts root runs by state: all that are not final, and of the final ones those started at `since` or later, by
+    /// their ids.
     fn count_runs(&mut self, since: Time) -> Result<BTreeMap<RunState, u64>, StoreError>;
 
     /// Keeps a flow, durable on return. The same content again returns what is there, now with this folder, and with the
@@ -225,40 +227,40 @@ pub trait Store {
     /// differs.
     fn put_flow(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError>;
 
-    /// On a full disk, gives back what room is kept for forgetting runs; whether there was any.
+    /// On a full disk, frees the space that is reserved for forgetting runs; returns whether there was any.
     fn release_reserve(&mut self) -> bool;
 
-    /// A flow version.
+    /// Finds a flow version.
     fn flow(&mut self, flow: FlowId) -> Result<Option<FlowRecord>, StoreError>;
 
-    /// Flow versions, in the order of their ids, after the id `after`, at most `limit`.
+    /// Lists flow versions in order of their ids, after the id `after`, at most `limit`.
     fn flows(&mut self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError>;
 
-    /// The newest version of a flow: the one that was kept last for the first time.
+    /// Finds the newest version of a flow: the one whose content was put last for the first time.
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError>;
 
-    /// Every policy, whether it is enabled or not, the oldest first.
+    /// Lists every policy, enabled or not, the oldest first.
     fn policies(&mut self) -> Result<Vec<Policy>, StoreError>;
 
-    /// Whether policies resume anything: of the same snapshot as [`Store::policies`].
+    /// Returns whether automatic resumes are paused, of the same snapshot as [`Store::policies`].
     fn policy_switch(&mut self) -> Result<PolicySwitch, StoreError>;
 
     /// Keeps these policies in place of those before, and what was changed, durable on return. `made_on` is the version that
     /// they were made of: refused as a conflict if that is no longer the newest. Outside of a transaction.
     fn put_policies(&mut self, change: PolicyChange, made_on: u64) -> Result<(), StoreError>;
 
-    /// Changes of policies, newest first, before the id `before`, at most `limit`.
+    /// Lists changes of policies, newest first, before the id `before`, at most `limit`.
     fn policy_audit(
         &mut self,
         before: Option<AuditId>,
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError>;
 
-    /// What policies have done, in order of their ids; those that were deleted too.
+    /// Counts what policies have taken, in order of their ids; deleted policies too.
     fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError>;
 
-    /// Recorded errors, oldest first, after the id `after`, at most `limit`. Outside of a transaction, as whatever else
-    /// is read of errors.
+    /// Lists recorded errors, oldest first, after the id `after`, at most `limit`. Outside of a transaction, as
+    /// everything that is read of errors.
     fn errors(
         &mut self,
         filter: &ErrorFilter,
@@ -266,7 +268,7 @@ pub trait Store {
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError>;
 
-    /// What is in error now, by run and unit, after the place `after`, at most `limit`.
+    /// Lists what is in error now, by run and unit, after the place `after`, at most `limit`.
     fn open_errors(
         &mut self,
         filter: &OpenErrorFilter,
@@ -274,7 +276,7 @@ pub trait Store {
         limit: usize,
     ) -> Result<Vec<OpenError>, StoreError>;
 
-    /// Groups of errors, those seen last first, then by name, at most `limit`.
+    /// Lists groups of errors, those seen last first, then by name, at most `limit`.
     fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError>;
 
     /// Runs that may be in error although no open error of them is kept, because they are older than open errors are;
@@ -293,10 +295,11 @@ pub trait Store {
     /// version. Outside of a transaction.
     fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError>;
 
-    /// A bulk action.
+    /// Finds a bulk action.
     fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError>;
 
-    /// Bulk actions, newest first, before the id `before`, at most `limit`; only those that are not over if so wanted.
+    /// Lists bulk actions, newest first, before the id `before`, at most `limit`; with `open_only` those that are not
+    /// settled.
     fn bulks(
         &mut self,
         open_only: bool,
@@ -304,8 +307,8 @@ pub trait Store {
         limit: usize,
     ) -> Result<Vec<Bulk>, StoreError>;
 
-    /// Targets of a bulk action from the place `from` on, at most `limit`; only those with such a result if so wanted.
-    /// Outside of a transaction.
+    /// Lists targets of a bulk action from the place `from` on, at most `limit`; with `only` those with such a
+    /// result. Outside of a transaction.
     fn targets(
         &mut self,
         bulk: BulkId,
@@ -314,8 +317,8 @@ pub trait Store {
         limit: usize,
     ) -> Result<Vec<Target>, StoreError>;
 
-    /// Targets that nobody has acted on yet, from the place `from` on, at most `limit`: in a transaction or outside of one.
-    /// Their results are not looked at.
+    /// Lists targets that were not acted on yet, from the place `from` on, at most `limit`: in a transaction or
+    /// outside of one. Their results are not looked at.
     fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError>;
 }
 
@@ -516,7 +519,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same may succeed later.
+    /// Returns whether the same call may succeed later.
     pub fn is_transient(&self) -> bool {
         match self {
             StoreError::Conflict(_) | StoreError::Full(_) | StoreError::Away(_) => true,

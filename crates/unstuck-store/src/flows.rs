@@ -20,14 +20,14 @@ impl Flows {
     /// Keeps a flow, or says why not: see [`Store::put_flow`](crate::contract::Store::put_flow).
     pub fn put(&mut self, flow: NewFlow) -> Result<FlowRecord, PutFlowError> {
         let known = match &flow.version {
-            Some(version) => self.of_name(&flow.name).find(|record| record.version == *version),
-            None => self.of_name(&flow.name).next_back().filter(|newest| newest.source == flow.source),
+            Some(version) => self.versions_of(&flow.name).find(|record| record.version == *version),
+            None => self.versions_of(&flow.name).next_back().filter(|newest| newest.source == flow.source),
         };
         if let Some(known) = known {
             if known.source != flow.source {
                 return Err(PutFlowError::VersionTaken { name: flow.name, version: known.version.clone() });
             }
-            let place = place(known.id);
+            let place = index_of(known.id);
             self.records[place].directory = flow.directory;
             self.records[place].steps.get_or_insert(flow.steps);
             return Ok(self.records[place].clone());
@@ -41,20 +41,19 @@ impl Flows {
         Ok(record)
     }
 
-    /// Puts a flow version back, in the order in which they were kept.
+    /// Adds a stored flow version while a store is opened; they come in the order of their ids.
     pub fn restore(&mut self, record: FlowRecord) {
         self.versions.entry(record.name.clone()).or_default().push(record.id);
         self.records.push(record);
     }
 
-    /// A flow version.
     pub fn get(&self, flow: FlowId) -> Option<FlowRecord> {
-        self.records.get(place(flow)).cloned()
+        self.records.get(index_of(flow)).cloned()
     }
 
-    /// Flow versions in the order of their ids, after this one.
+    /// Lists flow versions with ids above `after`, at most `limit`.
     pub fn after(&self, after: Option<FlowId>, limit: usize) -> Vec<FlowRecord> {
-        let first = after.map_or(0, |after| place(after).saturating_add(1));
+        let first = after.map_or(0, |after| index_of(after).saturating_add(1));
         self.records.iter().skip(first).take(limit).cloned().collect()
     }
 
@@ -63,28 +62,30 @@ impl Flows {
         self.versions.keys().cloned().collect()
     }
 
-    /// The newest version of a flow.
+    /// Finds the newest version of a flow.
     pub fn newest(&self, name: &str) -> Option<FlowRecord> {
-        self.of_name(name).next_back().cloned()
+        self.versions_of(name).next_back().cloned()
     }
 
-    /// This version of a flow.
+    /// Finds the version of a flow by its label.
     pub fn version(&self, name: &str, version: &str) -> Option<FlowRecord> {
-        self.of_name(name).find(|record| *record.version == *version).cloned()
+        self.versions_of(name).find(|record| *record.version == *version).cloned()
     }
 
-    fn of_name(&self, name: &str) -> impl DoubleEndedIterator<Item = &FlowRecord> {
+    /// Lists the versions of a flow, the oldest first.
+    fn versions_of(&self, name: &str) -> impl DoubleEndedIterator<Item = &FlowRecord> {
         let ids = self.versions.get(name).map(Vec::as_slice).unwrap_or_default();
-        ids.iter().map(|id| &self.records[place(*id)])
+        ids.iter().map(|id| &self.records[index_of(*id)])
     }
 
-    /// One more than the highest version that is a number.
+    /// Returns the label for a version without one: one above the highest label that is a number.
     fn next_number(&self, name: &str) -> Arc<str> {
-        let numbers = self.of_name(name).filter_map(|record| record.version.parse::<u64>().ok());
+        let numbers = self.versions_of(name).filter_map(|record| record.version.parse::<u64>().ok());
         (numbers.max().unwrap_or(0).saturating_add(1)).to_string().into()
     }
 }
 
-fn place(flow: FlowId) -> usize {
+/// Ids count from 1, and no version is ever removed.
+fn index_of(flow: FlowId) -> usize {
     usize::try_from(flow.0.wrapping_sub(1)).unwrap_or(usize::MAX)
 }

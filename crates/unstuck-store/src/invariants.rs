@@ -23,7 +23,8 @@ pub struct RunPosition {
 /// The mark of a run that is not there yet.
 pub const NOT_YET: RunPosition = RunPosition { seq: 0, generation: 0, is_final: false };
 
-/// Whether the events of a change may follow what is there.
+/// Refuses events that do not continue the history: numbers without gaps, only a rerun after the end, and a state of
+/// the run that matches its last event.
 pub fn check_events(before: RunPosition, change: &RunChange) -> Result<(), StoreError> {
     let run = &change.run;
     let mut seq = before.seq;
@@ -51,7 +52,7 @@ pub fn check_events(before: RunPosition, change: &RunChange) -> Result<(), Store
     Ok(())
 }
 
-/// Whether every error belongs to a run that is changed.
+/// Refuses an error of a run that the stage does not change.
 pub fn check_errors(stage: &Stage) -> Result<(), StoreError> {
     if stage.errors.is_empty() {
         return Ok(());
@@ -66,7 +67,7 @@ pub fn check_errors(stage: &Stage) -> Result<(), StoreError> {
     }
 }
 
-/// Whether every log of a stage is of a run that comes back with it.
+/// Refuses a log of a run that does not come back with the stage.
 pub fn check_logs(stage: &Stage) -> Result<(), StoreError> {
     let returns = |id: RunId| {
         stage.runs.iter().any(|change| change.run.id == id) || stage.unchanged.iter().any(|run| run.id == id)
@@ -77,7 +78,7 @@ pub fn check_logs(stage: &Stage) -> Result<(), StoreError> {
     }
 }
 
-/// Whether the ids and names of these policies are unique.
+/// Refuses policies of which two have the same id or name.
 pub fn check_policies(policies: &[Policy]) -> Result<(), StoreError> {
     let mut seen = HashSet::new();
     for policy in policies {
@@ -90,8 +91,8 @@ pub fn check_policies(policies: &[Policy]) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether the bulk actions of a stage have as many targets as before, and the results are of targets that they have. `total`
-/// gives how many targets one has, if there is such a one.
+/// Refuses bulk actions whose number of targets changed, and results of targets that do not exist. `total` returns
+/// how many targets a bulk action has; `None` if it does not exist.
 pub fn check_results(
     stage: &Stage,
     mut total: impl FnMut(BulkId) -> Result<Option<u64>, StoreError>,
@@ -126,7 +127,7 @@ pub fn check_results(
     Ok(())
 }
 
-/// Whether targets follow those that were put before, of which there are `known`.
+/// Refuses targets that do not follow the `known` ones put before.
 pub fn check_targets(bulk: BulkId, known: u64, targets: &[Target]) -> Result<(), StoreError> {
     match targets.iter().zip(known..).find(|(target, place)| target.place != *place) {
         None => Ok(()),
@@ -137,7 +138,7 @@ pub fn check_targets(bulk: BulkId, known: u64, targets: &[Target]) -> Result<(),
     }
 }
 
-/// Whether a bulk action may begin with so many targets that were put before.
+/// Refuses a bulk action that does not have as many targets as were put before.
 pub fn check_bulk(bulk: &Bulk, known: u64) -> Result<(), StoreError> {
     if bulk.total == known {
         return Ok(());
@@ -146,7 +147,6 @@ pub fn check_bulk(bulk: &Bulk, known: u64) -> Result<(), StoreError> {
     Err(StoreError::Conflict(format!("{id} claims {total} targets, but {known} were stored")))
 }
 
-/// That a bulk action is there already.
 pub fn duplicate_bulk(bulk: BulkId) -> StoreError {
     StoreError::Conflict(format!("{bulk} already exists: a bulk action is stored once"))
 }
@@ -158,7 +158,7 @@ fn sequence_gap(run: RunId, wanted: u64, event: &Event) -> StoreError {
     ))
 }
 
-/// Whether the generation is over once this is so.
+/// Returns whether the generation is final after a fact, if it was `before`.
 pub(crate) fn is_final_after(before: bool, fact: &Fact) -> bool {
     match fact {
         Fact::Completed { .. } | Fact::RunFailed { .. } | Fact::RunCancelled { .. } => true,
@@ -180,7 +180,7 @@ pub(crate) fn is_final_after(before: bool, fact: &Fact) -> bool {
     }
 }
 
-/// Whether a change was made of the newest version.
+/// Refuses a change that was made on an older version than the newest: somebody else has changed it since.
 pub fn check_version(made_on: u64, newest: u64) -> Result<(), StoreError> {
     if made_on == newest {
         return Ok(());

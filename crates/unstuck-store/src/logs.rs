@@ -17,17 +17,18 @@ pub struct RunLogs {
 }
 
 impl RunLogs {
-    /// Adds one, and drops what is too old for it.
+    /// Adds a log, and drops the oldest above the limits.
     pub(crate) fn add(&mut self, record: LogRecord) {
         self.kept.push(record);
-        let over = self.kept.len() - retained(self.kept.iter().rev().map(|record| record.log.size()));
+        let over = self.kept.len() - count_retained(self.kept.iter().rev().map(|record| record.log.size()));
         self.kept.drain(..over);
         self.dropped += over as u64;
     }
 }
 
-/// How many of a run's logs are kept, whose sizes come from the newest to the oldest. The newest always is.
-pub fn retained(sizes: impl Iterator<Item = usize>) -> usize {
+/// Counts how many logs of a run are kept, given their sizes from newest to oldest. The newest is kept whatever its
+/// size.
+pub fn count_retained(sizes: impl Iterator<Item = usize>) -> usize {
     let mut total = 0_usize;
     let fits = |size: &usize| {
         total = total.saturating_add(*size);
@@ -51,7 +52,7 @@ mod tests {
             ("a newest that is too large by itself", vec![MAX_LOG_BYTES_OF_RUN + 1, 1], 1),
         ];
         for (name, sizes, kept) in cases {
-            assert_eq!(retained(sizes.into_iter()), kept, "{name}");
+            assert_eq!(count_retained(sizes.into_iter()), kept, "{name}");
         }
     }
 }

@@ -117,42 +117,43 @@ struct HandleState {
 impl MemoryStore {
     /// A store in which whatever is staged is durable at once.
     pub fn new() -> MemoryStore {
-        MemoryStore::with(MemoryState::new(true), None, None)
+        MemoryStore::with_state(MemoryState::new(true), None, None)
     }
 
     /// As [`MemoryStore::new`], without history: for benchmarks. It cannot take back what happened in a transaction
     /// that went wrong, and is broken then.
     pub fn without_history() -> MemoryStore {
-        MemoryStore::with(MemoryState::new(false), None, None)
+        MemoryStore::with_state(MemoryState::new(false), None, None)
     }
 
     /// A store in which stages stay outstanding until [`MemoryStore::make_durable`] or [`MemoryStore::fail_next`].
     pub fn deferred() -> MemoryStore {
         let durable = Durable::new(MemoryState::new(true));
-        MemoryStore::with(MemoryState::new(true), Some(durable), Some(Deferred::default()))
+        MemoryStore::with_state(MemoryState::new(true), Some(durable), Some(Deferred::default()))
     }
 
-    /// So many batches may be under way at once.
+    /// Sets how many batches may be under way at once.
     pub fn set_lanes(&mut self, lanes: usize) {
         self.lanes = lanes;
     }
 
-    /// What batches ask for is given only after [`MemoryStore::give_loads`], as by a database on a network; or at once.
+    /// With true, loads of batches wait for [`MemoryStore::give_loads`], as with a database on a network.
     pub fn hold_loads(&mut self, holds: bool) {
         self.holds_loads = holds;
     }
 
-    /// The next stage is refused with this error.
+    /// Makes the next stage fail with this error.
     pub fn refuse_stage(&mut self, error: StoreError) {
         self.refuse_next = Some(error);
     }
 
-    /// So many more stages are taken; from then on every one is refused with this error.
+    /// Accepts `taken` more stages, and makes every later one fail with this error.
     pub fn refuse_stages_after(&mut self, taken: usize, error: StoreError) {
         self.refuse_after = Some((taken, error));
     }
 
-    fn refusal(&mut self, stage: &Stage) -> Option<StoreError> {
+    /// Returns the error that was asked for, if this stage is to fail.
+    fn take_refusal(&mut self, stage: &Stage) -> Option<StoreError> {
         match &mut self.refuse_after {
             Some((0, error)) => return Some(error.clone()),
             Some((taken, _)) => *taken -= 1,
@@ -163,12 +164,12 @@ impl MemoryStore {
         self.refuse_next.take().or_else(|| refused.map(|(_, error)| error.clone()))
     }
 
-    /// Every stage that changes this run is refused with this error, until it is `None`.
+    /// Makes every stage that changes this run fail, until it is called with `None`.
     pub fn refuse_changes(&mut self, run: RunId, error: Option<StoreError>) {
         self.refuse_run = error.map(|error| (run, error));
     }
 
-    /// No session can be renewed any more.
+    /// Makes every renewal of a session fail.
     pub fn break_renewals(&mut self, error: StoreError) {
         self.refuse_renewals = Some(error);
     }
@@ -181,7 +182,11 @@ impl MemoryStore {
         }
     }
 
-    fn with(state: MemoryState, durable: Option<Arc<Durable>>, deferred: Option<Deferred>) -> MemoryStore {
+    fn with_state(
+        state: MemoryState,
+        durable: Option<Arc<Durable>>,
+        deferred: Option<Deferred>,
+    ) -> MemoryStore {
         MemoryStore {
             state,
             durable,
@@ -213,7 +218,7 @@ impl MemoryStore {
         }
     }
 
-    /// Everybody else is told that something has changed.
+    /// Tells all other handles that something has changed.
     fn wake_others(&self) {
         self.wake_all_but(self.current);
     }
@@ -234,7 +239,7 @@ impl MemoryStore {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Whoever's session has ended changes nothing any more.
+    /// Refuses changes by a handle whose session has ended.
     fn check_session(&self) -> Result<(), StoreError> {
         match self.session {
             Some(session) if !self.sessions.is_live(session) => Err(StoreError::SessionEnded),
@@ -242,7 +247,7 @@ impl MemoryStore {
         }
     }
 
-    /// What was put of bulk actions by sessions that have ended before they began is gone.
+    /// Drops targets whose bulk action has not begun and whose session has ended.
     fn drop_drafts(&mut self) {
         self.state.bulks.drop_drafts(&self.sessions);
         if let Some(durable) = &self.durable {
@@ -316,17 +321,17 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<Due>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.timers.after(after, limit))
+        Ok(self.state.timers.list_after(after, limit))
     }
 
     fn notices(&mut self, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.notices.all(limit))
+        Ok(self.state.notices.list_all(limit))
     }
 
     fn notices_to(&mut self, thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.notices.to(thing, limit))
+        Ok(self.state.notices.list_to(thing, limit))
     }
 
     fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<Thing>, StoreError> {
@@ -345,7 +350,7 @@ impl Store for MemoryStore {
 
     fn target_results(&mut self, bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.bulks.results(bulk, places))
+        Ok(self.state.bulks.list_results(bulk, places))
     }
 
     fn set_aside(&mut self, run: RunId, aside: SetAside) {
@@ -468,7 +473,7 @@ impl Store for MemoryStore {
     }
 
     fn reader(&mut self) -> Arc<dyn Reader> {
-        let durable = self.durable.get_or_insert_with(|| Durable::new(self.state.at_rest()));
+        let durable = self.durable.get_or_insert_with(|| Durable::new(self.state.copy_at_rest()));
         for (run, aside) in &self.aside {
             durable.set_aside(self.current, *run, Some(aside.clone()));
         }
@@ -563,7 +568,7 @@ impl Store for MemoryStore {
 
     fn policy_hits(&mut self) -> Result<Vec<PolicyHits>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.errors.hits())
+        Ok(self.state.errors.list_policy_hits())
     }
 
     fn errors(
@@ -573,7 +578,7 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.errors.list(filter, after, limit))
+        Ok(self.state.errors.list_errors(filter, after, limit))
     }
 
     fn open_errors(
@@ -583,17 +588,17 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<OpenError>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.errors.open(filter, after, limit))
+        Ok(self.state.errors.list_open(filter, after, limit))
     }
 
     fn error_groups(&mut self, filter: &GroupFilter, limit: usize) -> Result<Vec<ErrorGroup>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.errors.groups(filter, limit))
+        Ok(self.state.errors.list_groups(filter, limit))
     }
 
     fn needs_backfill(&mut self, after: Option<RunId>, limit: usize) -> Result<Vec<RunId>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.errors.unexamined(after, limit))
+        Ok(self.state.errors.list_to_backfill(after, limit))
     }
 
     fn logs(&mut self, run: RunId) -> Result<RunLogs, StoreError> {
@@ -632,7 +637,7 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<Bulk>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.bulks.list(open_only, before, limit))
+        Ok(self.state.bulks.list_bulks(open_only, before, limit))
     }
 
     fn targets(
@@ -643,11 +648,11 @@ impl Store for MemoryStore {
         limit: usize,
     ) -> Result<Vec<Target>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.bulks.targets(bulk, only, from, limit))
+        Ok(self.state.bulks.list_targets(bulk, only, from, limit))
     }
 
     fn next_targets(&mut self, bulk: BulkId, from: u64, limit: usize) -> Result<Vec<Target>, StoreError> {
         self.check_usable()?;
-        Ok(self.state.bulks.targets(bulk, None, from, limit))
+        Ok(self.state.bulks.list_targets(bulk, None, from, limit))
     }
 }

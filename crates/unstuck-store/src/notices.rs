@@ -32,9 +32,9 @@ pub struct Notices {
 }
 
 impl Notices {
-    /// Adds a notice, behind those to the same receiver.
+    /// Adds a notice at the end of its receiver's line.
     pub fn insert(&mut self, id: NoticeId, notice: Notice) {
-        for thing in things_of(&notice) {
+        for thing in things_about(&notice) {
             self.about.entry(thing).or_default().insert(id);
         }
         if !self.is_aside(notice.to) && !self.postponed.contains_key(&notice.to) {
@@ -43,22 +43,23 @@ impl Notices {
         self.all.insert(id, notice);
     }
 
-    /// Adds a notice that has been tried in vain.
+    /// Adds a notice whose delivery failed before; its whole line waits until it is due.
     pub fn insert_tried(&mut self, id: NoticeId, notice: Notice, delivery: Delivery) {
         let to = notice.to;
         self.insert(id, notice);
         if delivery.tries > 0 {
             self.tries.insert(id, delivery.tries);
-            self.hold(to, delivery.due);
+            self.hold_until(to, delivery.due);
         }
     }
 
-    /// Removes a notice. What comes behind it has not been tried, and is offered if it was the first in its line.
+    /// Removes a delivered notice. If it was the first of its line, the line is offered again: what comes behind has
+    /// not failed.
     pub fn remove(&mut self, id: NoticeId) {
         let Some(notice) = self.all.remove(&id) else { return };
         self.offered.remove(&id);
         self.tries.remove(&id);
-        for thing in things_of(&notice) {
+        for thing in things_about(&notice) {
             if let Entry::Occupied(mut about) = self.about.entry(thing) {
                 about.get_mut().remove(&id);
                 if about.get().is_empty() {
@@ -66,7 +67,8 @@ impl Notices {
                 }
             }
         }
-        if self.postponed.contains_key(&notice.to) && self.line(notice.to).next().is_none_or(|left| left > id)
+        if self.postponed.contains_key(&notice.to)
+            && self.ids_to(notice.to).next().is_none_or(|left| left > id)
         {
             self.offer_again(notice.to);
         }
@@ -76,15 +78,15 @@ impl Notices {
     /// Gives how often it was tried by now, and when it is next; nothing where the receiver is set aside, for whom nobody
     /// waits by time.
     pub fn postpone(&mut self, id: NoticeId, now: Time) -> Option<Delivery> {
-        let to = self.find(id)?.to;
+        let to = self.get_offerable(id)?.to;
         let tries = self.tries.get(&id).copied().unwrap_or(0);
         let delivery = Delivery { tries, due: now }.postponed(now);
         self.tries.insert(id, delivery.tries);
-        self.hold(to, delivery.due);
+        self.hold_until(to, delivery.due);
         Some(delivery)
     }
 
-    /// When the next receiver is tried again.
+    /// Returns when the next receiver is tried again.
     pub fn next_due(&self) -> Option<Time> {
         self.dues.first().map(|(due, _)| *due)
     }
@@ -95,110 +97,112 @@ impl Notices {
             return Vec::new();
         }
         let is_left = |id: NoticeId| {
-            self.find(id).is_some() && given.binary_search_by_key(&id, |(given, _)| *given).is_err()
+            self.get_offerable(id).is_some() && given.binary_search_by_key(&id, |(given, _)| *given).is_err()
         };
-        let has_more = |run: &RunId| self.line(ThingRef::Run(*run)).any(is_left);
+        let has_more = |run: &RunId| self.ids_to(ThingRef::Run(*run)).any(is_left);
         runs.iter().copied().filter(has_more).collect()
     }
 
-    /// Whether one is on its way to this run, or begins a child of it.
+    /// Returns whether a notice is under way to this run, or will start a child of it.
     pub fn has_any_about(&self, run: RunId) -> bool {
         let about = self.about.get(&ThingRef::Run(run)).into_iter().flatten();
-        about.copied().any(|id| self.find(id).is_some())
+        about.copied().any(|id| self.get_offerable(id).is_some())
     }
 
-    /// Those that are on their way to this thing, oldest first, at most `limit`, whether they are to be tried or not.
-    pub fn to(&self, thing: ThingRef, limit: usize) -> Vec<(NoticeId, Notice)> {
-        let found = self.line(thing).filter_map(|id| Some((id, self.find(id)?.clone())));
+    /// Lists notices to a thing, oldest first, at most `limit`, whether they are due or not.
+    pub fn list_to(&self, thing: ThingRef, limit: usize) -> Vec<(NoticeId, Notice)> {
+        let found = self.ids_to(thing).filter_map(|id| Some((id, self.get_offerable(id)?.clone())));
         found.take(limit).collect()
     }
 
     /// Notices that are to be tried at `now`, at most `limit`: the oldest that nobody has tried in vain, and those of the
     /// receivers that have waited longest. Of one receiver, always its oldest; all of them in their order.
-    pub fn first(&self, now: Time, limit: usize) -> Vec<(NoticeId, Notice)> {
+    pub fn list_due(&self, now: Time, limit: usize) -> Vec<(NoticeId, Notice)> {
         let mut ids: Vec<NoticeId> = self.offered.iter().copied().take(limit).collect();
-        let again = self.due_receivers(now).flat_map(|to| self.line(to).take(limit));
+        let again = self.due_receivers(now).flat_map(|to| self.ids_to(to).take(limit));
         ids.extend(again.take(limit));
         ids.sort_unstable();
         ids.truncate(limit);
-        ids.into_iter().filter_map(|id| Some((id, self.find(id)?.clone()))).collect()
+        ids.into_iter().filter_map(|id| Some((id, self.get_offerable(id)?.clone()))).collect()
     }
 
-    /// The oldest notices that are on their way, whether they are to be tried or not, at most `limit`.
-    pub fn all(&self, limit: usize) -> Vec<(NoticeId, Notice)> {
+    /// Lists the oldest notices, at most `limit`, whether they are due or not.
+    pub fn list_all(&self, limit: usize) -> Vec<(NoticeId, Notice)> {
         let on_their_way = self.all.iter().filter(|(_, notice)| !self.is_aside(notice.to));
         on_their_way.take(limit).map(|(id, notice)| (*id, notice.clone())).collect()
     }
 
-    /// Notices to this run are not offered any more, new ones neither.
+    /// Stops offering notices to this run, those that come later too.
     pub fn set_aside(&mut self, run: RunId) {
         let to = ThingRef::Run(run);
         if let Some(due) = self.postponed.remove(&to) {
             self.dues.remove(&(due, to));
         }
-        self.withdraw(to);
+        self.withdraw_all_to(to);
         self.aside.insert(run);
     }
 
-    /// Notices to this run are offered again, each in its place.
+    /// Offers notices to this run again, each in its old place.
     pub fn release(&mut self, run: RunId) {
         if self.aside.remove(&run) {
-            self.offered.extend(self.line(ThingRef::Run(run)).collect::<Vec<_>>());
+            self.offered.extend(self.ids_to(ThingRef::Run(run)).collect::<Vec<_>>());
         }
     }
 
-    /// Nothing to this receiver is tried until then.
-    fn hold(&mut self, to: ThingRef, due: Time) {
+    /// Holds the line of a receiver back until `due`. Not for one that is set aside: its line returns with the
+    /// release.
+    fn hold_until(&mut self, to: ThingRef, due: Time) {
         if self.is_aside(to) {
             return;
         }
         if let Some(before) = self.postponed.insert(to, due) {
             self.dues.remove(&(before, to));
         } else {
-            self.withdraw(to);
+            self.withdraw_all_to(to);
         }
         self.dues.insert((due, to));
     }
 
-    /// What waits for this receiver is to be tried, whatever the time.
+    /// Offers the line of a receiver now, although it was to wait.
     fn offer_again(&mut self, to: ThingRef) {
         let Some(due) = self.postponed.remove(&to) else { return };
         self.dues.remove(&(due, to));
-        self.offered.extend(self.line(to).collect::<Vec<_>>());
+        self.offered.extend(self.ids_to(to).collect::<Vec<_>>());
     }
 
-    /// Nothing to this receiver is offered.
-    fn withdraw(&mut self, to: ThingRef) {
-        for id in self.line(to).collect::<Vec<_>>() {
+    /// Stops offering the line of a receiver.
+    fn withdraw_all_to(&mut self, to: ThingRef) {
+        for id in self.ids_to(to).collect::<Vec<_>>() {
             self.offered.remove(&id);
         }
     }
 
-    /// Those to this receiver, oldest first.
-    fn line(&self, to: ThingRef) -> impl Iterator<Item = NoticeId> {
+    /// Lists the ids of notices to a receiver, oldest first.
+    fn ids_to(&self, to: ThingRef) -> impl Iterator<Item = NoticeId> {
         let about = self.about.get(&to).into_iter().flatten().copied();
         about.filter(move |id| self.all.get(id).is_some_and(|notice| notice.to == to))
     }
 
-    /// Receivers whose time has come, and behind them those whose time was told by a clock that has been set back.
+    /// Lists receivers that are due, and those that are due later than any wait can be: the clock was set back since.
     fn due_receivers(&self, now: Time) -> impl Iterator<Item = ThingRef> {
         let waited = self.dues.iter().take_while(move |(due, _)| *due <= now);
         let too_late = self.dues.iter().rev().take_while(move |(due, _)| now + LONGEST_WAIT < *due);
         waited.chain(too_late).map(|(_, to)| *to)
     }
 
-    /// One that is on its way.
-    fn find(&self, id: NoticeId) -> Option<&Notice> {
+    /// Returns a notice unless its receiver is set aside.
+    fn get_offerable(&self, id: NoticeId) -> Option<&Notice> {
         self.all.get(&id).filter(|notice| !self.is_aside(notice.to))
     }
 
+    /// Returns whether the receiver is a run that is set aside; usually none is, which costs one comparison.
     fn is_aside(&self, to: ThingRef) -> bool {
         !self.aside.is_empty() && to.run().is_some_and(|run| self.aside.contains(&run))
     }
 }
 
-/// What a notice is about.
-fn things_of(notice: &Notice) -> impl Iterator<Item = ThingRef> {
+/// Lists what a notice concerns: its receiver, and the parent of a child that it starts.
+fn things_about(notice: &Notice) -> impl Iterator<Item = ThingRef> {
     std::iter::once(notice.to).chain(notice.begins_child_of().map(ThingRef::Run))
 }
 
@@ -230,7 +234,7 @@ mod tests {
 
     /// What is to be tried then.
     fn tried_at(notices: &Notices, now: i64) -> Vec<u64> {
-        notices.first(Time(now), usize::MAX).into_iter().map(|(id, _)| id.0).collect()
+        notices.list_due(Time(now), usize::MAX).into_iter().map(|(id, _)| id.0).collect()
     }
 
     #[test]
@@ -241,7 +245,7 @@ mod tests {
         notices.insert(NoticeId(5), notice(ONE));
         notices.insert(NoticeId(6), notice(BULK));
         assert_eq!(tried_at(&notices, 102), [2, 4, 6], "it is not time yet");
-        let backlog = |now| notices.backlog(&[RunId(1), RunId(2)], &notices.first(Time(now), 9));
+        let backlog = |now| notices.backlog(&[RunId(1), RunId(2)], &notices.list_due(Time(now), 9));
         assert_eq!((backlog(102), backlog(103)), (vec![RunId(1)], vec![]));
         assert_eq!((tried_at(&notices, 103), notices.next_due()), (vec![1, 2, 3, 4, 5, 6], Some(Time(103))));
         assert_eq!(tried_at(&notices, 102), [2, 4, 6], "looking has changed nothing");
@@ -280,7 +284,7 @@ mod tests {
         notices.postpone(NoticeId(1), Time(100));
         notices.postpone(NoticeId(2), Time(101));
         let first =
-            |now, limit| notices.first(Time(now), limit).iter().map(|(id, _)| id.0).collect::<Vec<_>>();
+            |now, limit| notices.list_due(Time(now), limit).iter().map(|(id, _)| id.0).collect::<Vec<_>>();
         assert_eq!((first(103, 1), first(103, 2), first(103, 3)), (vec![1], vec![1, 3], vec![1, 3, 4]));
         assert_eq!((first(104, 4), first(104, 9)), (vec![1, 2, 3, 4], vec![1, 2, 3, 4, 5, 6]));
     }

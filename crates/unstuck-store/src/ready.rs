@@ -59,7 +59,7 @@ struct Waiting {
 }
 
 impl ReadyQueues {
-    /// Sets, or removes, the entry of a unit. The same entry again keeps its place.
+    /// Sets or removes the entry of a unit. An equal entry keeps its place in line.
     pub fn set(&mut self, run: RunId, unit: UnitRef, ready: Option<&ReadyAttempt>) {
         let Some(ready) = ready else { return self.remove(run, unit) };
         match self.waiting.get(run, Some(unit)) {
@@ -67,11 +67,11 @@ impl ReadyQueues {
             Some(_) => self.remove(run, unit),
             None => {}
         }
-        self.line_up(ready);
+        self.enqueue(ready);
         self.waiting.insert(run, Some(unit), Waiting { ready: ready.clone(), picked: false });
     }
 
-    /// Sets the entries of a run to these, each unit once, and removes the others.
+    /// Replaces the entries of a run; each unit has at most one.
     pub fn set_all<'a>(&mut self, run: RunId, entries: impl Iterator<Item = &'a ReadyAttempt>) {
         let mut old = self.waiting.take(run);
         for ready in entries {
@@ -79,20 +79,20 @@ impl ReadyQueues {
             let waiting = match old.remove(unit) {
                 Some(waiting) if waiting.ready == *ready => waiting,
                 before => {
-                    before.inspect(|before| self.leave(before));
-                    self.line_up(ready);
+                    before.inspect(|before| self.dequeue(before));
+                    self.enqueue(ready);
                     Waiting { ready: ready.clone(), picked: false }
                 }
             };
             self.waiting.insert(run, unit, waiting);
         }
-        old.drain(|_, waiting| self.leave(&waiting));
+        old.drain(|_, waiting| self.dequeue(&waiting));
     }
 
     /// Removes the entry of a unit.
     pub fn remove(&mut self, run: RunId, unit: UnitRef) {
         if let Some(waiting) = self.waiting.remove(run, Some(unit)) {
-            self.leave(&waiting);
+            self.dequeue(&waiting);
         }
     }
 
@@ -101,8 +101,8 @@ impl ReadyQueues {
         self.waiting.get(run, Some(unit)).map(|waiting| &waiting.ready)
     }
 
-    /// Forgets which entries a run has; they keep their places in line. Before any of them is changed, asked for or
-    /// parked again, each is to be [known](ReadyQueues::unpark) again.
+    /// Forgets which entries a run has, to save memory; they keep their places in line. Before any of them is
+    /// changed, asked for or parked again, each is to be [known](ReadyQueues::unpark) again.
     pub fn park(&mut self, run: RunId) {
         self.waiting.take(run).drain(|unit, waiting| {
             if waiting.picked {
@@ -111,7 +111,7 @@ impl ReadyQueues {
         });
     }
 
-    /// An entry of a parked run is known again.
+    /// Makes an entry of a parked run known again.
     pub fn unpark(&mut self, ready: &ReadyAttempt) {
         let (run, unit) = (ready.run, Some(ready.unit));
         if self.waiting.get(run, unit).is_none() {
@@ -119,9 +119,9 @@ impl ReadyQueues {
         }
     }
 
-    /// Adds an entry of a run that is parked.
+    /// Puts an entry of a parked run in line, without keeping it by run.
     pub fn add_parked(&mut self, ready: &ReadyAttempt) {
-        self.line_up(ready);
+        self.enqueue(ready);
     }
 
     /// Attempts for these offers, at most `limit`, best first, dealt to them in turn. What was picked is not picked
@@ -133,7 +133,7 @@ impl ReadyQueues {
         pick::pick(self, offers, limit)
     }
 
-    /// What was picked and is still there waits again, where it stood.
+    /// Returns picked entries that are still there to their places in line.
     pub fn put_back(&mut self) {
         for (run, unit) in std::mem::take(&mut self.picked) {
             if let Some(waiting) = self.waiting.get_mut(run, Some(unit))
@@ -141,17 +141,17 @@ impl ReadyQueues {
             {
                 waiting.picked = false;
                 let ready = waiting.ready.clone();
-                self.line_up(&ready);
+                self.enqueue(&ready);
             }
         }
     }
 
-    /// The entries of this run are not given any more, new ones neither. They are kept as before.
+    /// Stops giving out entries of this run, new ones too; they stay in line.
     pub fn set_aside(&mut self, run: RunId) {
         self.aside.insert(run);
     }
 
-    /// The entries of this run are given again.
+    /// Gives out entries of this run again.
     pub fn release(&mut self, run: RunId) {
         if !self.aside.remove(&run) {
             return;
@@ -165,11 +165,11 @@ impl ReadyQueues {
             self.waiting.insert(run, unit, waiting);
         });
         for ready in &back {
-            self.line_up(ready);
+            self.enqueue(ready);
         }
     }
 
-    /// The highest priority that waits in each of these queues, where anything does.
+    /// Returns the highest waiting priority of each of these queues that is not empty.
     pub fn highest_waiting(&self, queues: &[Arc<str>]) -> Vec<(Arc<str>, i32)> {
         let highest = |name: &Arc<str>| {
             let queue = &self.queues[*self.names.get(name)?];
@@ -179,7 +179,7 @@ impl ReadyQueues {
         queues.iter().filter_map(highest).collect()
     }
 
-    /// Turns begin again, as after a restart. Nothing is set aside then.
+    /// Forgets which flow had the last turn and what is set aside, as a restart does.
     pub fn forget_turns(&mut self) {
         self.put_back();
         for run in std::mem::take(&mut self.aside) {
@@ -190,12 +190,13 @@ impl ReadyQueues {
         self.waiting = before.waiting;
         for queue in before.queues {
             for (priority, level) in queue.levels {
-                level.each(|entry| self.line_up(&entry.ready(&queue.name, priority.0)));
+                level.for_each(|entry| self.enqueue(&entry.into_ready_attempt(&queue.name, priority.0)));
             }
         }
     }
 
-    fn line_up(&mut self, ready: &ReadyAttempt) {
+    /// Puts an entry at the end of its flow's line, at its priority.
+    fn enqueue(&mut self, ready: &ReadyAttempt) {
         let queue = self.names.get(&ready.queue).copied().unwrap_or_else(|| {
             self.names.insert(ready.queue.clone(), self.queues.len());
             self.queues.push(Queue { name: ready.queue.clone(), levels: BTreeMap::new() });
@@ -206,7 +207,8 @@ impl ReadyQueues {
         self.in_line += 1;
     }
 
-    fn leave(&mut self, waiting: &Waiting) {
+    /// Removes an entry from its line; one that was picked is in no line.
+    fn dequeue(&mut self, waiting: &Waiting) {
         let Waiting { ready, picked: false } = waiting else { return };
         let Some(queue) = self.names.get(&ready.queue) else { return };
         let levels = &mut self.queues[*queue].levels;

@@ -51,19 +51,20 @@ enum RunSlot {
 }
 
 impl Slots {
-    /// Sets what a run has or wants. `at` is the age of a want that is new; one that was there keeps its own.
+    /// Sets what a run holds or wants. `at` is the age of a new want; one that was there keeps its age, and its place
+    /// in line.
     pub fn set(&mut self, run: RunId, slot: &SlotClaim, at: Time) {
-        if matches!(slot, SlotClaim::None) && self.runs.is_empty() || self.claim_is_unchanged(run, slot) {
+        if matches!(slot, SlotClaim::None) && self.runs.is_empty() || self.is_claim_unchanged(run, slot) {
             return;
         }
         let mut since = at;
         match self.runs.remove(&run) {
             None => {}
-            Some(RunSlot::Has(limit)) => self.give_back(&limit),
+            Some(RunSlot::Has(limit)) => self.free_slot(&limit),
             Some(was @ (RunSlot::Wants(..) | RunSlot::Aside(..))) => {
                 let (RunSlot::Wants(line, want) | RunSlot::Aside(line, want)) = &was else { return };
                 if matches!(was, RunSlot::Wants(..)) {
-                    self.leave(line, *want);
+                    self.leave_line(line, *want);
                 }
                 if matches!(slot, SlotClaim::Wants { limit, .. } if limit.name == line.0) {
                     since = want.since;
@@ -73,7 +74,7 @@ impl Slots {
         match slot {
             SlotClaim::None => {}
             SlotClaim::Has { limit } => {
-                self.take(limit);
+                self.take_slot(limit);
                 self.runs.insert(run, RunSlot::Has(limit.name.clone()));
             }
             SlotClaim::Wants { limit, priority } => {
@@ -83,7 +84,7 @@ impl Slots {
                     self.runs.insert(run, RunSlot::Aside(line, want));
                     return;
                 }
-                self.join(&line, want);
+                self.join_line(&line, want);
                 self.runs.insert(run, RunSlot::Wants(line, want));
             }
         }
@@ -119,25 +120,25 @@ impl Slots {
         found
     }
 
-    /// This run is not admitted any more. A slot that it has stays its own.
+    /// Takes a run out of its line, so that it is not admitted. A slot that it holds stays its own.
     pub fn set_aside(&mut self, run: RunId) {
         self.aside.insert(run);
         if let Some(RunSlot::Wants(line, want)) = self.runs.get(&run).cloned() {
-            self.leave(&line, want);
+            self.leave_line(&line, want);
             self.runs.insert(run, RunSlot::Aside(line, want));
         }
     }
 
-    /// This run stands in line again, where it stood.
+    /// Puts a run back into its line, at its old place.
     pub fn release(&mut self, run: RunId) {
         self.aside.remove(&run);
         if let Some(RunSlot::Aside(line, want)) = self.runs.get(&run).cloned() {
-            self.join(&line, want);
+            self.join_line(&line, want);
             self.runs.insert(run, RunSlot::Wants(line, want));
         }
     }
 
-    /// Who has a slot of this limit, the oldest first, at most `most`.
+    /// Lists the holders of a limit's slots, oldest first, at most `most`. It searches all runs: only people ask.
     pub fn holders(&self, limit: &str, most: usize) -> Vec<RunId> {
         let has = |(run, used): (&RunId, &RunSlot)| match used {
             RunSlot::Has(name) if **name == *limit => Some(*run),
@@ -149,7 +150,7 @@ impl Slots {
         holders
     }
 
-    /// Since when this run has wanted the slot that it has not got.
+    /// Returns since when a run has waited for a slot.
     pub fn wanted_since(&self, run: RunId) -> Option<Time> {
         match self.runs.get(&run)? {
             RunSlot::Has(_) => None,
@@ -157,8 +158,8 @@ impl Slots {
         }
     }
 
-    /// Whether nothing would change: what most transitions of a run with a slot come to.
-    fn claim_is_unchanged(&self, run: RunId, slot: &SlotClaim) -> bool {
+    /// Returns whether a claim is what is known, which is so for most changes of a run with a slot.
+    fn is_claim_unchanged(&self, run: RunId, slot: &SlotClaim) -> bool {
         match (self.runs.get(&run), slot) {
             (None, SlotClaim::None) => true,
             (Some(RunSlot::Has(has)), SlotClaim::Has { limit }) => *has == limit.name,
@@ -170,51 +171,57 @@ impl Slots {
         }
     }
 
-    fn take(&mut self, limit: &Limit) {
+    /// Counts one more holder. The line whose limit is reached by it is no longer open.
+    fn take_slot(&mut self, limit: &Limit) {
         let taken = self.limits.entry(limit.name.clone()).or_default();
         taken.count += 1;
         // The line that this was the last slot for has no room now.
-        if let Some(first) = taken.first(taken.count) {
+        if let Some(first) = taken.first_in_line(taken.count) {
             self.open.remove(&(first, (limit.name.clone(), taken.count)));
         }
     }
 
-    fn give_back(&mut self, name: &Arc<str>) {
+    /// Counts one holder less. The line whose limit was reached until now is open again.
+    fn free_slot(&mut self, name: &Arc<str>) {
         let Some(taken) = self.limits.get_mut(name) else { return };
         // The line that had no room until now has some.
-        if let Some(first) = taken.first(taken.count) {
+        if let Some(first) = taken.first_in_line(taken.count) {
             self.open.insert((first, (name.clone(), taken.count)));
         }
         taken.count = taken.count.saturating_sub(1);
-        self.drop_unused(name);
+        self.drop_unused_limit(name);
     }
 
-    fn join(&mut self, line: &LineName, want: WaitingRun) {
+    /// Adds a run to the line of its limit. Runs may have different maxima for one limit, and each maximum has a
+    /// line.
+    fn join_line(&mut self, line: &LineName, want: WaitingRun) {
         let taken = self.limits.entry(line.0.clone()).or_default();
-        let before = taken.first(line.1);
+        let before = taken.first_in_line(line.1);
         taken.lines.entry(line.1).or_default().insert(want);
-        let after = taken.first(line.1);
+        let after = taken.first_in_line(line.1);
         let has_room = taken.count < line.1;
-        self.reopen(line, has_room, before, after);
+        self.update_open_line(line, has_room, before, after);
     }
 
-    fn leave(&mut self, line: &LineName, want: WaitingRun) {
+    /// Removes a run from its line.
+    fn leave_line(&mut self, line: &LineName, want: WaitingRun) {
         let Some(taken) = self.limits.get_mut(&line.0) else { return };
-        let before = taken.first(line.1);
+        let before = taken.first_in_line(line.1);
         if let Some(wants) = taken.lines.get_mut(&line.1) {
             wants.remove(&want);
             if wants.is_empty() {
                 taken.lines.remove(&line.1);
             }
         }
-        let after = taken.first(line.1);
+        let after = taken.first_in_line(line.1);
         let has_room = taken.count < line.1;
-        self.reopen(line, has_room, before, after);
-        self.drop_unused(&line.0);
+        self.update_open_line(line, has_room, before, after);
+        self.drop_unused_limit(&line.0);
     }
 
-    /// The first of a line has changed.
-    fn reopen(
+    /// Keeps the set of open lines, which is ordered by who is first, right after the first of a line may have
+    /// changed.
+    fn update_open_line(
         &mut self,
         line: &LineName,
         has_room: bool,
@@ -231,7 +238,8 @@ impl Slots {
         }
     }
 
-    fn drop_unused(&mut self, name: &Arc<str>) {
+    /// Forgets a limit without holders and lines.
+    fn drop_unused_limit(&mut self, name: &Arc<str>) {
         if self.limits.get(name).is_some_and(|taken| taken.count == 0 && taken.lines.is_empty()) {
             self.limits.remove(name);
         }
@@ -239,7 +247,7 @@ impl Slots {
 }
 
 impl TakenSlots {
-    fn first(&self, max: u32) -> Option<WaitingRun> {
+    fn first_in_line(&self, max: u32) -> Option<WaitingRun> {
         self.lines.get(&max).and_then(|wants| wants.first()).copied()
     }
 }

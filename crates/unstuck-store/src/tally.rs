@@ -25,7 +25,7 @@ pub struct OpenTally {
 }
 
 impl OpenTally {
-    /// One more, with the name of the policy that will resume it.
+    /// Counts an open error, with the name of the policy that will resume it.
     pub fn add(&mut self, run: RunId, acknowledged: bool, policy: Option<&str>) {
         if acknowledged {
             self.acknowledged += 1;
@@ -43,13 +43,13 @@ impl OpenTally {
         }
     }
 
-    /// How many each policy will resume, the most frequent first.
+    /// Counts the resumes that each policy has scheduled, the most frequent first.
     pub fn scheduled(&mut self) -> Vec<(Arc<str>, u64)> {
         most_frequent_first(std::mem::take(&mut self.scheduled))
     }
 }
 
-/// Names and how often each comes, the most frequent first, then by name.
+/// Sorts names by count, the highest first, then by name.
 pub fn most_frequent_first(counts: impl IntoIterator<Item = (Arc<str>, u64)>) -> Vec<(Arc<str>, u64)> {
     let mut counts: Vec<(Arc<str>, u64)> = counts.into_iter().collect();
     counts.sort_unstable_by(|(a, m), (b, n)| n.cmp(m).then_with(|| a.cmp(b)));
@@ -64,19 +64,19 @@ pub struct HitTally {
 }
 
 impl HitTally {
-    /// A policy has taken so many errors, the last one then.
-    pub fn hit(&mut self, policy: Arc<str>, hits: u64, last: Time) {
+    /// Counts errors that a policy has taken, the last of them at `last`.
+    pub fn add_hits(&mut self, policy: Arc<str>, hits: u64, last: Time) {
         let entry = PolicyHits { policy: policy.clone(), hits, last: Some(last), scheduled: 0 };
         self.policies.insert(policy, entry);
     }
 
-    /// A policy will resume a step of this run.
-    pub fn will_resume(&mut self, policy: &str, run: RunId) {
-        entry(&mut self.scheduled, policy).insert(run);
+    /// Notes that a policy will resume a step of this run.
+    pub fn add_scheduled(&mut self, policy: &str, run: RunId) {
+        entry_of(&mut self.scheduled, policy).insert(run);
     }
 
-    /// In order of ids.
-    pub fn end(mut self) -> Vec<PolicyHits> {
+    /// Returns the counts in order of policy ids.
+    pub fn into_hits(mut self) -> Vec<PolicyHits> {
         for (policy, runs) in self.scheduled {
             let known = self.policies.entry(policy.clone());
             let hits = known.or_insert(PolicyHits { policy, hits: 0, last: None, scheduled: 0 });
@@ -86,7 +86,8 @@ impl HitTally {
     }
 }
 
-fn entry<'a, T: Default>(map: &'a mut HashMap<Arc<str>, T>, key: &str) -> &'a mut T
+/// Looks a key up before it is cloned: most keys are there already.
+fn entry_of<'a, T: Default>(map: &'a mut HashMap<Arc<str>, T>, key: &str) -> &'a mut T
 where
     Arc<str>: Eq + Hash,
 {
@@ -96,8 +97,8 @@ where
     map.get_mut(key).expect("was put in")
 }
 
-/// The errors that policies have taken in a change. Only one that concerns errors can have any.
-pub fn hits_of(change: &RunChange) -> impl Iterator<Item = (&PolicyRef, Time)> {
+/// Lists the errors that policies take in a change. Skips changes that do not concern errors.
+pub fn list_hits(change: &RunChange) -> impl Iterator<Item = (&PolicyRef, Time)> {
     let events = if change.open_errors.is_empty() { &[] } else { change.events.as_slice() };
     events.iter().flat_map(|event| {
         event.facts.iter().filter_map(|fact| match fact {

@@ -16,7 +16,7 @@ pub struct Things {
 }
 
 impl Things {
-    /// Keeps a thing as it is now; one that nothing can happen to any more is let go.
+    /// Stores a thing as it is now; one that nothing can happen to any more is dropped.
     pub fn put(&mut self, thing: Thing) {
         let address = thing.address();
         self.remove(address);
@@ -31,7 +31,7 @@ impl Things {
         self.all.get(&thing)
     }
 
-    /// Locks these for a batch that has locked those of `taken`, and gives them in the same order; never waits.
+    /// Locks these for a batch and returns them in the same order; those of `taken` it has already. Never waits.
     pub fn lock(
         &mut self,
         things: &[ThingRef],
@@ -57,40 +57,38 @@ impl Things {
         Ok(given)
     }
 
-    /// A batch ends that had locked these.
+    /// Unlocks what an ended batch had.
     pub fn unlock(&mut self, taken: &[ThingRef]) {
         for thing in taken {
             self.locked.remove(thing);
         }
     }
 
-    /// Nobody has anything locked any more.
     pub fn unlock_all(&mut self) {
         self.locked.clear();
     }
 
-    /// What is due at `now`, in order of time, at most `limit`.
+    /// Lists things that are due at `now`, earliest first, at most `limit`.
     pub fn due(&self, now: Time, limit: usize) -> Vec<ThingRef> {
         self.dues.iter().take_while(|(due, _)| *due <= now).map(|(_, thing)| *thing).take(limit).collect()
     }
 
-    /// The same, as they are.
+    /// As [`Things::due`], with the things themselves.
     pub fn due_now(&self, now: Time, limit: usize) -> Vec<Thing> {
         self.due(now, limit).iter().filter_map(|thing| self.all.get(thing).cloned()).collect()
     }
 
-    /// When the next one is due.
     pub fn next_due(&self) -> Option<Time> {
         self.dues.first().map(|(due, _)| *due)
     }
 
-    /// Every one of them, in order of their addresses.
+    /// Lists every thing in order of its address.
     pub fn all(&self) -> Vec<Thing> {
         self.all.values().cloned().collect()
     }
 
-    /// Refuses a change of what this batch, which has locked those of `taken`, was not given, or was given as it is no more.
-    pub fn check(&self, changes: &[Thing], taken: &[ThingRef]) -> Result<(), StoreError> {
+    /// Refuses a change of a thing that the batch has not locked, or that is based on an older version.
+    pub fn check_changes(&self, changes: &[Thing], taken: &[ThingRef]) -> Result<(), StoreError> {
         let mut seen = BTreeSet::new();
         for change in changes {
             let address = change.address();

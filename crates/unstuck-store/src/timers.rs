@@ -48,8 +48,8 @@ pub struct Timer {
 }
 
 impl Timers {
-    /// Sets, or removes, the timer of a place. One that was set to the same time before stays as signs of life
-    /// have moved it: the attempt is the same one, and its lease lives.
+    /// Sets or removes the timer of a place. One set to the same time again keeps what heartbeats have moved: it is
+    /// the same attempt, and its lease lives.
     pub fn set(&mut self, run: RunId, unit: Option<UnitRef>, due: Option<Time>) {
         let Some(due) = due else { return self.remove(run, unit) };
         if let Some(timer) = self.places.get_mut(run, unit) {
@@ -57,21 +57,21 @@ impl Timers {
                 return;
             }
             let before = std::mem::replace(timer, Timer { due, set: due, heard: None });
-            self.leave(before.due, run, unit);
+            self.remove_entry(before.due, run, unit);
         } else {
             self.places.insert(run, unit, Timer { due, set: due, heard: None });
         }
         self.order.insert((due, run, unit));
     }
 
-    /// Sets the timers of a run to these, each place once, and removes the others.
+    /// Replaces the timers of a run; each place has at most one.
     pub fn set_all(&mut self, run: RunId, timers: impl Iterator<Item = (Option<UnitRef>, Time)>) {
         let mut old = self.places.take(run);
         for (unit, due) in timers {
             let timer = match old.remove(unit) {
                 Some(timer) if timer.set == due => timer,
                 Some(timer) => {
-                    self.leave(timer.due, run, unit);
+                    self.remove_entry(timer.due, run, unit);
                     Timer { due, set: due, heard: None }
                 }
                 None => Timer { due, set: due, heard: None },
@@ -83,27 +83,27 @@ impl Timers {
             }
             self.places.insert(run, unit, timer);
         }
-        old.drain(|unit, timer| self.leave(timer.due, run, unit));
+        old.drain(|unit, timer| self.remove_entry(timer.due, run, unit));
     }
 
-    /// A sign of life moves the timer of a unit; a unit without a timer has no lease to move.
+    /// Moves the timer of a unit after a heartbeat; a unit without a timer has no lease to move.
     pub fn move_lease(&mut self, run: RunId, lease: LeaseMove) {
         let unit = Some(lease.unit);
         if let Some(timer) = self.places.get_mut(run, unit) {
             let before = std::mem::replace(&mut timer.due, lease.due);
             timer.heard = timer.heard.max(Some(lease.heard));
-            self.leave(before, run, unit);
+            self.remove_entry(before, run, unit);
             self.order.insert((lease.due, run, unit));
         }
     }
 
-    /// The clock was set: leases that signs of life have moved go on from there, by the clock as it is now. What else is
-    /// due is set again with the change that this comes with.
-    pub fn shift(&mut self, run: RunId, by: i64) {
+    /// Moves leases that heartbeats have moved by as much as the clock was set. Other timers are set again by the
+    /// change that this comes with.
+    pub fn shift_moved_leases(&mut self, run: RunId, by: i64) {
         let timers = self.places.take(run);
         let mut moved = Vec::new();
         timers.drain(|unit, timer| {
-            self.leave(timer.due, run, unit);
+            self.remove_entry(timer.due, run, unit);
             let heard = timer.heard.map(|heard| heard.shifted(by));
             moved.push((unit, Timer { due: timer.due.shifted(by), set: timer.set.shifted(by), heard }));
         });
@@ -113,9 +113,9 @@ impl Timers {
         }
     }
 
-    /// Timers after this one, at most `limit`: by time, then by run and place. Those that wait for a turn are among them, and
-    /// those that are hidden.
-    pub fn after(&self, after: Option<(Time, RunId, UnitKey)>, limit: usize) -> Vec<Due> {
+    /// Lists timers after this one in order of time, then of run and place, at most `limit`: withheld and hidden ones
+    /// too.
+    pub fn list_after(&self, after: Option<(Time, RunId, UnitKey)>, limit: usize) -> Vec<Due> {
         let range = (after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded);
         let order = self.order.range(range).take(limit).copied();
         let waiting = self.waiting.range(range).take(limit).copied();
@@ -124,11 +124,11 @@ impl Timers {
         let mut all: Vec<_> = order.chain(waiting).chain(hidden).collect();
         all.sort_unstable();
         all.truncate(limit);
-        all.iter().map(|entry| self.entry(entry)).collect()
+        all.iter().map(|entry| self.due_entry(entry)).collect()
     }
 
-    /// Forgets which timers a run has; they are due as before. Before any of them is changed, asked for or parked
-    /// again, each is to be [known](Timers::unpark) again.
+    /// Forgets which timers a run has, to save memory; they stay due. Before any of them is changed, asked for or
+    /// parked again, each is to be [known](Timers::unpark) again.
     pub fn park(&mut self, run: RunId) {
         self.places.take(run).drain(|unit, timer| {
             if timer.was_moved() {
@@ -137,14 +137,14 @@ impl Timers {
         });
     }
 
-    /// A timer of a parked run is known again. One that has moved since it was kept is known, and stays so.
+    /// Makes a timer of a parked run known again. One that is known already may have moved since, and stays.
     pub fn unpark(&mut self, run: RunId, unit: Option<UnitRef>, timer: Timer) {
         if self.places.get(run, unit).is_none() {
             self.places.insert(run, unit, timer);
         }
     }
 
-    /// Adds a timer of a run that is parked.
+    /// Adds a timer of a parked run, without keeping it by run.
     pub fn add_parked(&mut self, run: RunId, unit: Option<UnitRef>, timer: Timer) {
         self.order.insert((timer.due, run, unit));
         if timer.was_moved() {
@@ -152,39 +152,37 @@ impl Timers {
         }
     }
 
-    /// Removes the timer of a place.
     pub fn remove(&mut self, run: RunId, unit: Option<UnitRef>) {
         if let Some(timer) = self.places.remove(run, unit) {
-            self.leave(timer.due, run, unit);
+            self.remove_entry(timer.due, run, unit);
         }
     }
 
-    /// When the first timer of a run that is not parked is due. Of very many, some are looked at.
-    pub fn first_of(&self, run: RunId) -> Option<Time> {
+    /// Returns when the first timer of a run that is not parked is due. Of very many only some are looked at.
+    pub fn first_due_of(&self, run: RunId) -> Option<Time> {
         const MOST: usize = 32;
         self.places.of_run(run).take(MOST).map(|timer| timer.due).min()
     }
 
-    /// The timer of a place.
     pub fn get(&self, run: RunId, unit: Option<UnitRef>) -> Option<Timer> {
         self.places.get(run, unit).copied()
     }
 
-    /// What is due at `now`, at most `limit`: by time, then by run and place.
+    /// Lists what is due at `now` in order of time, then of run and place, at most `limit`.
     pub fn due(&mut self, now: Time, limit: usize) -> Vec<Due> {
-        self.hide(now, limit);
+        self.hide_set_aside(now, limit);
         let due = self.order.iter().take_while(|(due, ..)| *due <= now).take(limit);
-        due.map(|entry| self.entry(entry)).collect()
+        due.map(|entry| self.due_entry(entry)).collect()
     }
 
-    fn entry(&self, &(due, run, unit): &(Time, RunId, UnitKey)) -> Due {
+    fn due_entry(&self, &(due, run, unit): &(Time, RunId, UnitKey)) -> Due {
         let heard = self.places.get(run, unit).and_then(|timer| timer.heard);
         Due { due, run, unit, heard }
     }
 
-    /// When the next one is due.
+    /// Returns when the next timer is due, leaving out what is withheld or set aside.
     pub fn next_due(&mut self) -> Option<Time> {
-        self.hide(Time(i64::MAX), 1);
+        self.hide_set_aside(Time(i64::MAX), 1);
         self.order.first().map(|(due, ..)| *due)
     }
 
@@ -204,7 +202,7 @@ impl Timers {
         }
     }
 
-    /// The first that wait for a turn are due again, at most `limit`. Gives how many.
+    /// Makes the first timers that wait for a turn due again, at most `limit`, and returns how many.
     pub fn give_turns(&mut self, limit: usize) -> usize {
         let mut given = 0;
         while given < limit
@@ -216,7 +214,7 @@ impl Timers {
         given
     }
 
-    /// Brings everything back, and gives what was withheld.
+    /// Brings everything back, and returns what was withheld.
     pub fn take_withheld(&mut self) -> WithheldTimers {
         let hidden: Vec<_> = self.hidden.iter().map(|(run, due, unit)| (*due, *run, *unit)).collect();
         let waiting = self.waiting.iter().copied().collect();
@@ -224,31 +222,31 @@ impl Timers {
         WithheldTimers { hidden, waiting }
     }
 
-    /// Withholds these again, as far as they are due when they were.
+    /// Withholds these again, except timers that have moved since.
     pub fn withhold_again(&mut self, withheld: WithheldTimers) {
         for entry in withheld.hidden {
-            let due = self.entry(&entry);
+            let due = self.due_entry(&entry);
             self.withhold(&due);
         }
         for entry in withheld.waiting {
-            let due = self.entry(&entry);
+            let due = self.due_entry(&entry);
             self.wait_for_turn(&due);
         }
     }
 
-    /// What was withheld is due again, and so is what waits for a turn.
+    /// Makes everything due again that was withheld or waits for a turn.
     pub fn bring_back(&mut self) {
         let hidden = std::mem::take(&mut self.hidden);
         self.order.extend(hidden.into_iter().map(|(run, due, unit)| (due, run, unit)));
         self.order.append(&mut self.waiting);
     }
 
-    /// The timers of this run are not given any more, those that are set later neither. They are kept as before.
+    /// Stops giving out timers of this run, later ones too; they stay as they are.
     pub fn set_aside(&mut self, run: RunId) {
         self.aside.insert(run);
     }
 
-    /// The timers of this run are given again.
+    /// Gives out timers of this run again.
     pub fn release(&mut self, run: RunId) {
         self.aside.remove(&run);
         let from = (run, Time(i64::MIN), None);
@@ -259,8 +257,9 @@ impl Timers {
         }
     }
 
-    /// Moves what is not given out of the way of the first `limit` that are.
-    fn hide(&mut self, now: Time, limit: usize) {
+    /// Moves due timers of runs that are set aside out of the order, until the first `limit` in it can be given out.
+    /// Done when it is needed: a run may have very many timers.
+    fn hide_set_aside(&mut self, now: Time, limit: usize) {
         if self.aside.is_empty() {
             return;
         }
@@ -280,7 +279,8 @@ impl Timers {
         }
     }
 
-    fn leave(&mut self, due: Time, run: RunId, unit: UnitKey) {
+    /// Removes a timer from wherever it is: in order, hidden, or waiting for a turn.
+    fn remove_entry(&mut self, due: Time, run: RunId, unit: UnitKey) {
         self.order.remove(&(due, run, unit));
         if !self.hidden.is_empty() {
             self.hidden.remove(&(run, due, unit));
@@ -292,7 +292,7 @@ impl Timers {
 }
 
 impl Timer {
-    /// Whether a sign of life has moved it.
+    /// Returns whether a heartbeat has moved it since it was set.
     pub fn was_moved(&self) -> bool {
         self.heard.is_some() || self.due != self.set
     }

@@ -16,18 +16,18 @@ use super::StepNames;
 use crate::service::{Service, ServiceError};
 use crate::{change_run, convert, errors, list, run_name};
 
-/// Starts a bulk action, or returns what it would do.
-pub(crate) fn begin(
+/// Starts a bulk action, or with `dry_run` returns what it would act on.
+pub(crate) fn begin_bulk(
     service: &Service,
     handle: &Handle,
     begin: NewBulk,
     by: Actor,
 ) -> Result<BulkBegunView, ServiceError> {
     let dry_run = begin.dry_run;
-    let order = order_of(service, handle, begin, by)?;
+    let order = resolve_request(service, handle, begin, by)?;
     let (selection, action) = (order.words.to_string(), order.action.verb().to_owned());
     if !dry_run {
-        let (bulk, left_out) = start(handle, order)?;
+        let (bulk, left_out) = start_on_engine(handle, order)?;
         let total = bulk.as_ref().map_or(0, |bulk| bulk.total);
         let (bulk, runs) = (bulk.map(|bulk| bulk.id.to_string()), None);
         return Ok(BulkBegunView {
@@ -44,7 +44,7 @@ pub(crate) fn begin(
     let BulkPlan { total, left_out, runs, first } = handle.plan_bulk(&order)?;
     let mut names = StepNames::default();
     let found = (0..).zip(first).map(|(place, (run, unit))| {
-        let step = names.of(handle.reader(), &service.flows, run, unit);
+        let step = names.find_step_name(handle.reader(), &service.flows, run, unit);
         TargetView { place, run: run.to_string(), step, result: ResultKind::Pending, why: None }
     });
     let targets = found.collect();
@@ -52,7 +52,7 @@ pub(crate) fn begin(
 }
 
 /// Starts the bulk action on the engine. Forgetting may use the reserve of a full disk.
-fn start(handle: &Handle, order: BulkRequest) -> Result<(Option<Bulk>, u64), ServiceError> {
+fn start_on_engine(handle: &Handle, order: BulkRequest) -> Result<(Option<Bulk>, u64), ServiceError> {
     let forgets = order.action == BulkAction::Forget;
     Ok(match handle.start_bulk(order.clone()) {
         // To forget makes room, and there is some in reserve for it.
@@ -64,29 +64,29 @@ fn start(handle: &Handle, order: BulkRequest) -> Result<(Option<Bulk>, u64), Ser
 }
 
 /// Builds the engine's request, with every name resolved.
-fn order_of(
+fn resolve_request(
     service: &Service,
     handle: &Handle,
     begin: NewBulk,
     by: Actor,
 ) -> Result<BulkRequest, ServiceError> {
-    let words = words_of(&begin);
-    let action = action_of(&begin.action)?;
+    let words = describe_selection(&begin);
+    let action = parse_action(&begin.action)?;
     if begin.canary.is_some() && !action.has_later_result() {
         return Err(ServiceError::refused(
             "--canary has no use here: the result of each target is known at once. Leave it out",
         ));
     }
-    let selection = selection_of(service, handle, &begin, &action)?;
+    let selection = resolve_selection(service, handle, &begin, &action)?;
     let pace = Pace { rate: begin.rate.unwrap_or(Pace::default().rate), canary: begin.canary };
     let (max, reason) = (begin.max, begin.reason.map(Arc::from));
     Ok(BulkRequest { action, selection, words: words.into(), max, pace, by, reason })
 }
 
 /// Converts the verb, and parses the inputs that it carries.
-fn action_of(act: &BulkVerb) -> Result<BulkAction, ServiceError> {
+fn parse_action(act: &BulkVerb) -> Result<BulkAction, ServiceError> {
     let json = |text: &Option<String>, what: &str| {
-        text.as_deref().map(|text| change_run::json(text, what)).transpose()
+        text.as_deref().map(|text| change_run::parse_json(text, what)).transpose()
     };
     let (input, of_step) = ("the input", "the input of the step");
     Ok(match act {
@@ -105,24 +105,25 @@ fn action_of(act: &BulkVerb) -> Result<BulkAction, ServiceError> {
             };
             BulkAction::Rerun { again, input: json(run, input)?, step_input: json(step, of_step)? }
         }
-        BulkVerb::Choose { choice, step } => {
-            BulkAction::Choose { choice: convert::choice(*choice), step: step.as_deref().map(Arc::from) }
-        }
+        BulkVerb::Choose { choice, step } => BulkAction::Choose {
+            choice: convert::to_core_choice(*choice),
+            step: step.as_deref().map(Arc::from),
+        },
         BulkVerb::Signal { name, payload } => {
-            let payload = change_run::json(payload, "the payload of the signal")?;
+            let payload = change_run::parse_json(payload, "the payload of the signal")?;
             BulkAction::Signal { name: name.as_str().into(), payload }
         }
         BulkVerb::Skip { step } => BulkAction::Skip { step: step.as_str().into() },
         BulkVerb::Complete { step, output } => BulkAction::Complete {
             step: step.as_str().into(),
-            output: change_run::json(output, "the output")?,
+            output: change_run::parse_json(output, "the output")?,
         },
         BulkVerb::Forget => BulkAction::Forget,
     })
 }
 
 /// Builds the selection: named runs, or a filter; refuses both, or neither.
-fn selection_of(
+fn resolve_selection(
     service: &Service,
     handle: &Handle,
     begin: &NewBulk,
@@ -151,15 +152,18 @@ fn selection_of(
         ));
     }
     let group = match &begin.group {
-        Some(group) => Some(errors::find(reader, group)?.group),
+        Some(group) => Some(errors::find_group(reader, group)?.group),
         None => None,
     };
-    let versions =
-        if begin.labels.is_empty() { None } else { Some(list::with_labels(reader, flows, &begin.labels)?) };
+    let versions = if begin.labels.is_empty() {
+        None
+    } else {
+        Some(list::list_versions_with_labels(reader, flows, &begin.labels)?)
+    };
     let flow: Option<Arc<str>> = begin.flow.as_deref().map(Arc::from);
     let which = TargetFilter { acknowledged: begin.include_acknowledged, needs_person: begin.needs_person };
-    let common =
-        BulkFilter { flow: flow.clone(), versions, state: begin.state.map(convert::run_state), which };
+    let state = begin.state.map(convert::to_core_run_state);
+    let common = BulkFilter { flow: flow.clone(), versions, state, which };
     let by_error = match action {
         BulkAction::Resume { .. } | BulkAction::Acknowledge => true,
         BulkAction::Cancel | BulkAction::Skip { .. } | BulkAction::Complete { .. } => {
@@ -180,7 +184,7 @@ fn selection_of(
         }
         return Ok(Selection::Common { common, group });
     }
-    let policy = begin.policy.as_deref().map(|name| policy_id(handle, name)).transpose()?;
+    let policy = begin.policy.as_deref().map(|name| find_policy_id(handle, name)).transpose()?;
     Ok(Selection::Errors {
         filter: OpenErrorFilter { group, flow, policy, ..OpenErrorFilter::default() },
         common,
@@ -188,7 +192,7 @@ fn selection_of(
 }
 
 /// Finds the id of a policy by its name.
-fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, ServiceError> {
+fn find_policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, ServiceError> {
     let policies = handle.policies()?;
     let found = policies.by_name_or_id(name).map(|policy| policy.id.clone());
     found.ok_or_else(|| {
@@ -198,7 +202,7 @@ fn policy_id(handle: &Handle, name: &str) -> Result<Arc<str>, ServiceError> {
 }
 
 /// Describes what is selected, for people.
-fn words_of(begin: &NewBulk) -> String {
+fn describe_selection(begin: &NewBulk) -> String {
     match begin.runs.as_slice() {
         [] => {}
         [run] => return run.clone(),

@@ -17,14 +17,14 @@ use unstuck_store::contract::{
 };
 use unstuck_store::tally::{HitTally, most_frequent_first};
 
-use crate::error::{broken, store_error};
+use crate::error::{broken_store, store_error};
 use crate::log_entry::from_text;
 use crate::pending_transaction::unit_columns;
 use crate::table::number;
 use crate::table::unsigned;
 
 pub(crate) use open_count::OpenChanges;
-pub(crate) use write::{ErrorChanges, count, forget, write};
+pub(crate) use write::{ErrorChanges, count_recorded, delete_errors, write_errors};
 
 /// A query that is put together: only what is asked for stands in it, so that the right index is used.
 pub(crate) struct Query {
@@ -37,24 +37,26 @@ impl Query {
         Query { sql: sql.to_owned(), values: Vec::new() }
     }
 
+    /// Appends a clause with its values. All values are bound, so no text of a user becomes SQL.
     pub(crate) fn add(&mut self, clause: &str, values: impl IntoIterator<Item = Value>) {
         self.sql.push_str(clause);
         self.values.extend(values);
     }
 
+    /// Appends a clause if there is a text to compare with.
     pub(crate) fn text(&mut self, clause: &str, text: Option<&Arc<str>>) {
         if let Some(text) = text {
             self.add(clause, [Value::from(text.to_string())]);
         }
     }
 
-    /// What is known by this action: the step's, or the engine-made one that found it, which only the body names.
+    /// Narrows to an action: the step's, or the engine-made one that found the error, which only the body names.
     fn action(&mut self, action: Option<&Arc<str>>) {
         let Some(action) = action else { return };
         if is_engine_made(action) {
             self.add(
                 " AND (action = ? OR instr(body, ?) > 0)",
-                [Value::from(action.to_string()), found_by(action)],
+                [Value::from(action.to_string()), found_by_pattern(action)],
             );
         } else {
             self.text(" AND action = ?", Some(action));
@@ -65,6 +67,7 @@ impl Query {
         self.add(clause, [Value::from(i64::try_from(limit).unwrap_or(i64::MAX))]);
     }
 
+    /// Runs the query, and converts each row by `each`.
     pub(crate) fn rows<T>(
         self,
         connection: &Connection,
@@ -80,18 +83,19 @@ impl Query {
     }
 }
 
-/// Whether an action is of no flow: then it is a name that the engine gave.
+/// Returns whether the engine made up this action: actions of flows have a dot in their name.
 fn is_engine_made(action: &str) -> bool {
     !action.contains('.')
 }
 
-/// What the body of an error has in it if this engine-made action found it. Quotes in other texts are escaped there.
-fn found_by(action: &str) -> Value {
+/// Returns the JSON text that a body contains if this engine-made action found the error. Quotes within strings are
+/// escaped, so that nothing else matches.
+fn found_by_pattern(action: &str) -> Value {
     format!("\"foundBy\":{}", serde_json::Value::from(action)).into()
 }
 
-/// Recorded errors, oldest first.
-pub(crate) fn list(
+/// Lists recorded errors, oldest first.
+pub(crate) fn list_errors(
     connection: &Connection,
     filter: &ErrorFilter,
     after: Option<ErrorId>,
@@ -100,8 +104,8 @@ pub(crate) fn list(
     let ErrorFilter { since, until, group, flow, action } = filter;
     // Ids grow with time, so a span of time is a span of ids, and nothing outside of it is read.
     let next = after.map_or(Ok(0), |after| number(after.0 + 1))?;
-    let first = since.map_or(Ok(0), |since| first_at(connection, since))?;
-    let end = until.map_or(Ok(i64::MAX), |until| first_at(connection, until))?;
+    let first = since.map_or(Ok(0), |since| find_first_error_at(connection, since))?;
+    let end = until.map_or(Ok(i64::MAX), |until| find_first_error_at(connection, until))?;
     let mut query = Query::new("SELECT id, body FROM error WHERE id >= ? AND id < ?");
     query.values.extend([next.max(first).into(), end.into()]);
     query.text(" AND grp = ?", group.as_ref());
@@ -110,20 +114,20 @@ pub(crate) fn list(
     query.limit(" ORDER BY id LIMIT ?", limit);
     query.rows(connection, |row| {
         let id = ErrorId(unsigned(row.get(0).map_err(store_error)?));
-        Ok((id, body(row, 1, "an error")?))
+        Ok((id, read_body(row, 1, "an error")?))
     })
 }
 
-/// The first error at this time or later; beyond all, if there is none.
-fn first_at(connection: &Connection, time: Time) -> Result<i64, StoreError> {
+/// Finds the first error at this time or later by the index of times; beyond all if there is none.
+fn find_first_error_at(connection: &Connection, time: Time) -> Result<i64, StoreError> {
     let sql = "SELECT id FROM error WHERE at >= ?1 ORDER BY at, id LIMIT 1";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let found = statement.query_row([time.0], |row| row.get(0)).optional().map_err(store_error)?;
     Ok(found.unwrap_or(i64::MAX))
 }
 
-/// What is in error now, by run and unit.
-pub(crate) fn open(
+/// Lists units that are in error now, by run and unit.
+pub(crate) fn list_open_errors(
     connection: &Connection,
     filter: &OpenErrorFilter,
     after: Option<(RunId, UnitRef)>,
@@ -143,11 +147,11 @@ pub(crate) fn open(
     query.action(action.as_ref());
     query.text(" AND policy = ?", policy.as_ref());
     query.limit(" ORDER BY run, step, item LIMIT ?", limit);
-    query.rows(connection, |row| body(row, 0, "an open error"))
+    query.rows(connection, |row| read_body(row, 0, "an open error"))
 }
 
-/// Groups of errors, those seen last first.
-pub(crate) fn groups(
+/// Lists groups of errors, those seen last first, each with its counts by flow, open errors and examples.
+pub(crate) fn list_groups(
     connection: &Connection,
     filter: &GroupFilter,
     after: Option<&GroupPlace>,
@@ -160,7 +164,7 @@ pub(crate) fn groups(
         None => query.text(" AND action = ?", action.as_ref()),
         Some(action) => query.add(
             " AND (action = ? OR id IN (SELECT grp FROM error WHERE instr(body, ?) > 0))",
-            [Value::from(action.to_string()), found_by(action)],
+            [Value::from(action.to_string()), found_by_pattern(action)],
         ),
     }
     query.text(" AND id IN (SELECT grp FROM error_group_flow WHERE flow = ?)", flow.as_ref());
@@ -174,7 +178,7 @@ pub(crate) fn groups(
         );
     }
     query.limit(" ORDER BY last DESC, id LIMIT ?", limit);
-    let mut groups = query.rows(connection, |row| to_group(row).map_err(store_error))?;
+    let mut groups = query.rows(connection, |row| read_group(row).map_err(store_error))?;
     for group in &mut groups {
         open_count::read(connection, group)?;
         let mut flows = Query::new("SELECT flow, count FROM error_group_flow WHERE grp = ?");
@@ -187,12 +191,12 @@ pub(crate) fn groups(
         let mut examples = Query::new("SELECT body FROM error WHERE grp = ?");
         examples.values.push(group.group.to_string().into());
         examples.limit(" ORDER BY id DESC LIMIT ?", MAX_EXAMPLES);
-        group.examples = examples.rows(connection, |row| body(row, 0, "an error"))?;
+        group.examples = examples.rows(connection, |row| read_body(row, 0, "an error"))?;
     }
     Ok(groups)
 }
 
-fn to_group(row: &Row<'_>) -> Result<ErrorGroup, rusqlite::Error> {
+fn read_group(row: &Row<'_>) -> Result<ErrorGroup, rusqlite::Error> {
     let texts: [String; 3] = [row.get(0)?, row.get(1)?, row.get(2)?];
     let [group, action, pattern] = texts.map(Into::into);
     Ok(ErrorGroup {
@@ -211,28 +215,28 @@ fn to_group(row: &Row<'_>) -> Result<ErrorGroup, rusqlite::Error> {
     })
 }
 
-/// What policies have done, and what they will do.
-pub(crate) fn hits(connection: &Connection) -> Result<Vec<PolicyHits>, StoreError> {
+/// Counts, per policy, the errors that it has taken and the runs that it will resume.
+pub(crate) fn list_policy_hits(connection: &Connection) -> Result<Vec<PolicyHits>, StoreError> {
     let mut tally = HitTally::default();
     Query::new("SELECT policy, hits, last FROM policy_hit").rows(connection, |row| {
         let policy: String = row.get(0).map_err(store_error)?;
         let hits = unsigned(row.get(1).map_err(store_error)?);
-        tally.hit(policy.into(), hits, Time(row.get(2).map_err(store_error)?));
+        tally.add_hits(policy.into(), hits, Time(row.get(2).map_err(store_error)?));
         Ok(())
     })?;
     let sql = "SELECT policy, run FROM open_error INDEXED BY open_error_group
         WHERE policy IS NOT NULL AND NOT acknowledged";
     Query::new(sql).rows(connection, |row| {
         let policy = row.get_ref(0).map_err(store_error)?;
-        let policy = policy.as_str().map_err(|error| broken(error.to_string()))?;
-        tally.will_resume(policy, RunId(unsigned(row.get(1).map_err(store_error)?)));
+        let policy = policy.as_str().map_err(|error| broken_store(error.to_string()))?;
+        tally.add_scheduled(policy, RunId(unsigned(row.get(1).map_err(store_error)?)));
         Ok(())
     })?;
-    Ok(tally.end())
+    Ok(tally.into_hits())
 }
 
-/// Runs from before open errors were kept that nobody has looked at since.
-pub(crate) fn unexamined(
+/// Lists runs from before open errors were stored whose errors nobody has collected since.
+pub(crate) fn list_runs_to_backfill(
     connection: &Connection,
     after: Option<RunId>,
     limit: usize,
@@ -243,19 +247,24 @@ pub(crate) fn unexamined(
     query.rows(connection, |row| Ok(RunId(unsigned(row.get(0).map_err(store_error)?))))
 }
 
-fn body<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize, what: &str) -> Result<T, StoreError> {
+fn read_body<T: serde::de::DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+    what: &str,
+) -> Result<T, StoreError> {
     let text = row.get_ref(column).map_err(store_error)?;
-    from_text(text.as_str().map_err(|error| broken(format!("{what} is damaged: {error}")))?, what)
+    from_text(text.as_str().map_err(|error| broken_store(format!("{what} is damaged: {error}")))?, what)
 }
 
-/// Whether the open errors of a run are known.
-pub(crate) fn is_examined(connection: &Connection, run: RunId) -> Result<bool, StoreError> {
+/// Returns whether the open errors of a run are stored: runs from before they were have none until they are
+/// backfilled.
+pub(crate) fn is_backfilled(connection: &Connection, run: RunId) -> Result<bool, StoreError> {
     let mut statement =
         connection.prepare_cached("SELECT 1 FROM unexamined WHERE run = ?1").map_err(store_error)?;
     statement.exists([number(run.0)?]).map(|is_unexamined| !is_unexamined).map_err(store_error)
 }
 
-/// Whether a run has had an error as a filter of runs asks for, if it does.
+/// Returns whether a run has had an error that the filter asks for; true if it asks for none.
 pub(crate) fn has_error(connection: &Connection, filter: &RunFilter, run: RunId) -> Result<bool, StoreError> {
     if !filter.has_error_criteria() {
         return Ok(true);

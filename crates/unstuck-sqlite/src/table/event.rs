@@ -1,7 +1,7 @@
 //! The table `event`: the log, which is the truth; each row an event and the wakeups that follow from it.
 
 use crate::checksum;
-use crate::error::{broken, store_error};
+use crate::error::{broken_store, store_error};
 use crate::log_entry::LogEntry;
 use crate::log_entry::{LogEntryRef, to_text_in};
 use crate::pending_transaction::Entry;
@@ -27,54 +27,54 @@ pub(crate) struct EventRow {
 }
 
 /// Reads a row of the log: position, run, the position before it, body and checksum.
-pub(crate) fn event_row(row: &rusqlite::Row<'_>) -> Result<EventRow, StoreError> {
-    let (pos, run, prev, body) = checked_event(row)?;
+pub(crate) fn read_event_row(row: &rusqlite::Row<'_>) -> Result<EventRow, StoreError> {
+    let (pos, run, prev, body) = read_checked_event(row)?;
     let record = serde_json::from_str(body)
-        .map_err(|error| broken(checksum::damaged_event(pos, run, &error.to_string())))?;
+        .map_err(|error| broken_store(checksum::describe_damaged_event(pos, run, &error.to_string())))?;
     Ok(EventRow { pos, run, prev, record })
 }
 
-/// The same, with the body as it is in the file. Its checksum fits, if it has one.
-pub(crate) fn checked_event<'r>(
+/// Reads a row of the log without parsing the body, and fails if its checksum does not match.
+pub(crate) fn read_checked_event<'r>(
     row: &'r rusqlite::Row<'_>,
 ) -> Result<(u64, RunId, u64, &'r str), StoreError> {
     let number = |column: usize| row.get(column).map(unsigned).map_err(store_error);
     let (pos, run, prev) = (number(0)?, RunId(number(1)?), number(2)?);
-    let damaged = |why: &str| broken(checksum::damaged_event(pos, run, why));
+    let damaged = |why: &str| broken_store(checksum::describe_damaged_event(pos, run, why));
     let body = row.get_ref(3).map_err(store_error)?;
     let body = body.as_str().map_err(|error| damaged(&error.to_string()))?;
     let kept: Option<i64> = row.get(4).map_err(store_error)?;
-    if !checksum::is_valid(kept, checksum::of_event(pos, run, prev, body)) {
+    if !checksum::is_sum_valid(kept, checksum::sum_event(pos, run, prev, body)) {
         return Err(damaged(checksum::WRONG_SUM));
     }
     Ok((pos, run, prev, body))
 }
 
-/// The record at a position, with the position of the run's record before it.
-pub(crate) fn record(connection: &Connection, pos: u64) -> Result<(LogEntry, u64), StoreError> {
+/// Loads the entry at a position, with the position of the run's entry before it.
+pub(crate) fn load_entry(connection: &Connection, pos: u64) -> Result<(LogEntry, u64), StoreError> {
     let sql = "SELECT pos, run, prev, body, sum FROM event WHERE pos = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let mut rows = statement.query([number(pos)?]).map_err(store_error)?;
     let Some(row) = rows.next().map_err(store_error)? else {
-        return Err(broken(format!("event {pos} of the log is missing; {RESTORE}")));
+        return Err(broken_store(format!("event {pos} of the log is missing; {RESTORE}")));
     };
-    let EventRow { prev, record, .. } = event_row(row)?;
+    let EventRow { prev, record, .. } = read_event_row(row)?;
     Ok((record, prev))
 }
 
 /// Whether there is a record at a position.
-pub(crate) fn is_there(connection: &Connection, pos: u64) -> Result<bool, StoreError> {
+pub(crate) fn has_event(connection: &Connection, pos: u64) -> Result<bool, StoreError> {
     let mut statement =
         connection.prepare_cached("SELECT 1 FROM event WHERE pos = ?1").map_err(store_error)?;
     statement.exists([number(pos)?]).map_err(store_error)
 }
 
-/// The events of a run up to `head`, those after number `after`, in order.
-pub(crate) fn history(connection: &Connection, head: u64, after: u64) -> Result<Vec<Event>, StoreError> {
+/// Loads the events of a run up to `head` that come after number `after`, by following the links back from `head`.
+pub(crate) fn load_history(connection: &Connection, head: u64, after: u64) -> Result<Vec<Event>, StoreError> {
     let mut events = Vec::new();
     let mut pos = head;
     while pos > 0 {
-        let (record, prev) = record(connection, pos)?;
+        let (record, prev) = load_entry(connection, pos)?;
         if record.event.seq <= after {
             break;
         }
@@ -85,8 +85,9 @@ pub(crate) fn history(connection: &Connection, head: u64, after: u64) -> Result<
     Ok(events)
 }
 
-/// The events of a run up to `head`, those after the one at position `after`, in order; `None` where that is not one of them.
-pub(crate) fn history_since(
+/// Loads the events after the one at position `after` up to `head`; `None` if following the links back does not meet
+/// `after`.
+pub(crate) fn load_history_since(
     connection: &Connection,
     head: u64,
     after: u64,
@@ -94,7 +95,7 @@ pub(crate) fn history_since(
     let mut events = Vec::new();
     let mut pos = head;
     while pos > after {
-        let (record, prev) = record(connection, pos)?;
+        let (record, prev) = load_entry(connection, pos)?;
         events.push(record.event);
         pos = prev;
     }
@@ -106,7 +107,7 @@ pub(crate) fn history_since(
 pub(crate) const MARKED: u64 = 64;
 
 /// The events of a run after number `after`, in order, at most `limit`; `head` is the position of the last one.
-pub(crate) fn history_page(
+pub(crate) fn load_history_page(
     connection: &Connection,
     run: RunId,
     head: u64,
@@ -119,7 +120,7 @@ pub(crate) fn history_page(
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let mark = statement.query_row([number(run.0)?, last, number(head)?], |row| row.get(0));
     let start = mark.optional().map_err(store_error)?.map_or(head, unsigned);
-    let mut events = history(connection, start, after)?;
+    let mut events = load_history(connection, start, after)?;
     events.truncate(limit);
     Ok(events)
 }
@@ -127,23 +128,27 @@ pub(crate) fn history_page(
 /// A run as replaying all of its history up to `head` gives it.
 pub(crate) fn replay_to(connection: &Connection, id: RunId, head: u64) -> Result<Run, StoreError> {
     let mut run = None;
-    for event in history(connection, head, 0)? {
-        replay_event(&mut run, &event).map_err(|why| unsound(id, event.seq, &why))?;
+    for event in load_history(connection, head, 0)? {
+        replay_event(&mut run, &event).map_err(|why| unsound_event(id, event.seq, &why))?;
     }
-    let run = run.ok_or_else(|| broken(format!("{id} has no history; {RESTORE}")))?;
-    if run.id == id { Ok(run) } else { Err(unsound(id, 1, &format!("it starts another run, {}", run.id))) }
+    let run = run.ok_or_else(|| broken_store(format!("{id} has no history; {RESTORE}")))?;
+    if run.id == id {
+        Ok(run)
+    } else {
+        Err(unsound_event(id, 1, &format!("it starts another run, {}", run.id)))
+    }
 }
 
-/// An event can be read, and makes no sense where it stands.
-pub(crate) fn unsound(run: RunId, seq: u64, why: &str) -> StoreError {
-    broken(format!(
+/// Builds the error of an event that can be read but cannot follow the ones before it.
+pub(crate) fn unsound_event(run: RunId, seq: u64, why: &str) -> StoreError {
+    broken_store(format!(
         "event {seq} of {run} is damaged: {why}; {RESTORE}, or run `unstuck store check` to see all damage"
     ))
 }
 
-/// Calls `each` with every record after a position that the row of its run does not cover: position, run, the position
-/// before it, record.
-pub(crate) fn tail(
+/// Calls `each` with every entry after a position that the row of its run does not cover: position, run, the run's
+/// position before it, entry. Checksums of the others are verified too.
+pub(crate) fn for_each_uncovered(
     connection: &Connection,
     after: u64,
     mut each: impl FnMut(u64, RunId, u64, LogEntry) -> Result<(), StoreError>,
@@ -155,28 +160,32 @@ pub(crate) fn tail(
     while let Some(row) = rows.next().map_err(store_error)? {
         let head: Option<i64> = row.get(5).map_err(store_error)?;
         if head.is_some_and(|head| row.get(0).is_ok_and(|pos: i64| pos <= head)) {
-            checked_event(row)?;
+            read_checked_event(row)?;
             continue;
         }
-        let EventRow { pos, run, prev, record } = event_row(row)?;
+        let EventRow { pos, run, prev, record } = read_event_row(row)?;
         each(pos, run, prev, record)?;
     }
     Ok(())
 }
 
-/// The last position that was ever given, whether its event was forgotten since or not.
-pub(crate) fn end(connection: &Connection) -> Result<u64, StoreError> {
-    let given = |name: &str| Ok(meta::meta(connection, name)?.map_or(0, unsigned));
-    Ok(last_position(connection)?.max(given("flushed")?).max(given("end")?))
+/// Returns the highest position ever given, even if its event was forgotten since: positions are never given twice.
+pub(crate) fn load_last_given_position(connection: &Connection) -> Result<u64, StoreError> {
+    let given = |name: &str| Ok(meta::load_number(connection, name)?.map_or(0, unsigned));
+    Ok(load_last_position(connection)?.max(given("flushed")?).max(given("end")?))
 }
 
 /// The end of what is durable, for tails.
-pub(crate) fn end_cursor(connection: &Connection) -> Result<Cursor, StoreError> {
-    Ok(Cursor::new(meta::store_number(connection)?, meta::epoch(connection)?, end(connection)?))
+pub(crate) fn load_end_cursor(connection: &Connection) -> Result<Cursor, StoreError> {
+    Ok(Cursor::new(
+        meta::load_store_number(connection)?,
+        meta::load_epoch(connection)?,
+        load_last_given_position(connection)?,
+    ))
 }
 
-/// The events after a position, at most so many, each with its run, where this is the end.
-pub(crate) fn tail_page(
+/// Loads the events after a position with their runs, at most `limit`, up to `end`.
+pub(crate) fn load_tail_page(
     connection: &Connection,
     after: u64,
     end: &Cursor,
@@ -188,7 +197,7 @@ pub(crate) fn tail_page(
     let mut rows = statement.query([number(after)?, most]).map_err(store_error)?;
     let (mut events, mut last) = (Vec::new(), after);
     while let Some(row) = rows.next().map_err(store_error)? {
-        let EventRow { pos, run, record, .. } = event_row(row)?;
+        let EventRow { pos, run, record, .. } = read_event_row(row)?;
         last = pos;
         events.push((run, record.event));
     }
@@ -197,8 +206,8 @@ pub(crate) fn tail_page(
     Ok(TailPage { events, next: end.with_position(position), is_end: position == end.position() })
 }
 
-/// The end of the log.
-pub(crate) fn last_position(connection: &Connection) -> Result<u64, StoreError> {
+/// Returns the position of the last event in the table.
+pub(crate) fn load_last_position(connection: &Connection) -> Result<u64, StoreError> {
     let last: Option<i64> =
         connection.query_row("SELECT max(pos) FROM event", [], |row| row.get(0)).map_err(store_error)?;
     Ok(last.map_or(0, unsigned))
@@ -216,7 +225,7 @@ pub(crate) fn append_events(
     for Entry { pos, run, prev, event: happened, wakes } in entries {
         let body = to_text_in(&mut buffer, &LogEntryRef { event: happened, wakes: wakes.as_ref() })?;
         written.events.add(body.len());
-        let sum = checksum::of_event(*pos, *run, *prev, body);
+        let sum = checksum::sum_event(*pos, *run, *prev, body);
         event
             .execute(params![number(*pos)?, number(run.0)?, number(*prev)?, body, sum])
             .map_err(store_error)?;

@@ -1,7 +1,7 @@
 //! The table `flow`: every version of every flow, with the order of its steps.
 
 use crate::checksum;
-use crate::error::{broken, store_error};
+use crate::error::{broken_store, store_error};
 use crate::log_entry::to_text;
 use crate::table::number;
 use crate::table::unsigned;
@@ -12,13 +12,12 @@ use unstuck_core::id::FlowId;
 use unstuck_store::contract::{FlowRecord, StoreError};
 use unstuck_store::verify::RESTORE;
 
-/// Every flow version, in the order in which they were kept.
-pub(crate) fn all(connection: &Connection) -> Result<Vec<FlowRecord>, StoreError> {
-    flows(connection, FlowId(0), usize::MAX)
+pub(crate) fn list_all_flows(connection: &Connection) -> Result<Vec<FlowRecord>, StoreError> {
+    list_flows(connection, FlowId(0), usize::MAX)
 }
 
-/// Flow versions after this one, in the order in which they were kept, at most so many.
-pub(crate) fn flows(
+/// Lists flow versions after this one in order of ids, at most `limit`; a damaged one is an error.
+pub(crate) fn list_flows(
     connection: &Connection,
     after: FlowId,
     limit: usize,
@@ -27,14 +26,14 @@ pub(crate) fn flows(
         None => Ok(flow),
         Some(why) => {
             let FlowRecord { name, version, .. } = flow;
-            Err(broken(format!("version {version} of flow `{name}` is damaged: {why}; {RESTORE}")))
+            Err(broken_store(format!("version {version} of flow `{name}` is damaged: {why}; {RESTORE}")))
         }
     };
-    flow_rows(connection, after, limit)?.into_iter().map(damaged).collect()
+    list_flow_rows(connection, after, limit)?.into_iter().map(damaged).collect()
 }
 
-/// The same, with what is wrong with each row.
-pub(crate) fn flow_rows(
+/// As [`list_flows`], but returns damage with its row instead of failing.
+pub(crate) fn list_flow_rows(
     connection: &Connection,
     after: FlowId,
     limit: usize,
@@ -54,7 +53,7 @@ pub(crate) fn flow_rows(
         };
         let (name, version, source, directory) = (text(1)?, text(2)?, text(3)?, text(4)?);
         let flow = FlowRecord { id, name, version, source, directory, steps };
-        if !checksum::is_valid(row.get(6).map_err(store_error)?, flow_sum(&flow, kept.as_deref())) {
+        if !checksum::is_sum_valid(row.get(6).map_err(store_error)?, sum_flow(&flow, kept.as_deref())) {
             why = Some(checksum::WRONG_SUM.to_owned());
         }
         flows.push((flow, why));
@@ -62,12 +61,13 @@ pub(crate) fn flow_rows(
     Ok(flows)
 }
 
-pub(crate) fn flow_sum(flow: &FlowRecord, steps: Option<&str>) -> i32 {
+/// Steps of a version from before they were stored count as an empty text.
+pub(crate) fn sum_flow(flow: &FlowRecord, steps: Option<&str>) -> i32 {
     let FlowRecord { id, name, version, source, directory, .. } = flow;
-    checksum::sum(&[id.0], &[name, version, source, directory, steps.unwrap_or_default()])
+    checksum::sum_row(&[id.0], &[name, version, source, directory, steps.unwrap_or_default()])
 }
 
-/// Keeps a flow version, or its new folder and the order of its steps.
+/// Writes a flow version, or updates the folder and the order of steps of one that exists.
 pub(crate) fn put_flow(
     connection: &mut Connection,
     claim: &WriterClaim,
@@ -77,7 +77,7 @@ pub(crate) fn put_flow(
         ON CONFLICT (id) DO UPDATE SET directory = excluded.directory, steps = excluded.steps, sum = excluded.sum";
     let FlowRecord { id, name, version, source, directory, steps } = flow;
     let steps = steps.as_ref().map(to_text).transpose()?;
-    let sum = flow_sum(flow, steps.as_deref());
+    let sum = sum_flow(flow, steps.as_deref());
     let transaction = claim.begin(connection)?;
     transaction
         .execute(sql, params![number(id.0)?, &**name, &**version, &**source, &**directory, steps, sum])
@@ -86,7 +86,7 @@ pub(crate) fn put_flow(
 }
 
 /// The names of all flows.
-pub(crate) fn names(connection: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
+pub(crate) fn list_flow_names(connection: &Connection) -> Result<Vec<Arc<str>>, StoreError> {
     let sql = "SELECT DISTINCT name FROM flow ORDER BY name";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let names = statement.query_map([], |row| row.get::<_, String>(0)).map_err(store_error)?;
@@ -94,7 +94,7 @@ pub(crate) fn names(connection: &Connection) -> Result<Vec<Arc<str>>, StoreError
 }
 
 /// The versions of the flow of this name, or of all, each with its name.
-pub(crate) fn versions(
+pub(crate) fn list_versions(
     connection: &Connection,
     name: Option<&str>,
 ) -> Result<Vec<(FlowId, String)>, StoreError> {

@@ -1,7 +1,7 @@
 //! The table `notice`: what runs tell each other and bulk actions, and has not been delivered.
 
 use crate::checksum;
-use crate::error::{broken, store_error};
+use crate::error::{broken_store, store_error};
 use crate::log_entry::{from_text, to_text};
 use crate::table::number;
 use crate::table::prepare;
@@ -13,8 +13,8 @@ use unstuck_core::time::Time;
 use unstuck_store::contract::{NoticeId, StoreError};
 use unstuck_store::verify::RESTORE;
 
-/// Every undelivered notice, with how often it was tried, and when it is next.
-pub(crate) fn notices(connection: &Connection) -> Result<Vec<(NoticeId, Notice, Delivery)>, StoreError> {
+/// Lists undelivered notices, with how often each was tried and when it is due next.
+pub(crate) fn list_notices(connection: &Connection) -> Result<Vec<(NoticeId, Notice, Delivery)>, StoreError> {
     let sql = "SELECT id, body, sum, tries, due FROM notice ORDER BY id";
     let mut statement = connection.prepare(sql).map_err(store_error)?;
     let delivery = |row: &Row<'_>| -> rusqlite::Result<Delivery> {
@@ -26,8 +26,8 @@ pub(crate) fn notices(connection: &Connection) -> Result<Vec<(NoticeId, Notice, 
     let mut notices = Vec::new();
     for row in rows {
         let (id, body, kept, delivery): (u64, String, Option<i64>, Delivery) = row.map_err(store_error)?;
-        if !checksum::is_valid(kept, checksum::sum(&[id], &[&body])) {
-            return Err(broken(format!("notice {id} is damaged: {}; {RESTORE}", checksum::WRONG_SUM)));
+        if !checksum::is_sum_valid(kept, checksum::sum_row(&[id], &[&body])) {
+            return Err(broken_store(format!("notice {id} is damaged: {}; {RESTORE}", checksum::WRONG_SUM)));
         }
         notices.push((NoticeId(id), from_text(&body, "a notice")?, delivery));
     }
@@ -43,7 +43,7 @@ pub(crate) fn write_notices(
     for (id, body) in notices {
         let body = to_text(body)?;
         notice
-            .execute(params![number(id.0)?, body, checksum::sum(&[id.0], &[&body])])
+            .execute(params![number(id.0)?, body, checksum::sum_row(&[id.0], &[&body])])
             .map_err(store_error)?;
     }
     Ok(())

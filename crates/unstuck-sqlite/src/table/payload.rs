@@ -12,15 +12,15 @@ use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_store::contract::StoreError;
 
-/// Whether this payload is kept, whatever it says.
+/// Returns whether a payload exists, without checking its content.
 pub(crate) fn has_payload(connection: &Connection, id: PayloadId) -> Result<bool, StoreError> {
     let mut statement =
         connection.prepare_cached("SELECT 1 FROM payload WHERE id = ?1").map_err(store_error)?;
     statement.exists([number(id.0)?]).map_err(store_error)
 }
 
-/// A payload. One that is damaged is told with what it is to its run; nothing else is harmed by it.
-pub(crate) fn payload(connection: &Connection, id: PayloadId) -> Result<Option<Json>, StoreError> {
+/// Loads a payload. The error about a damaged one says what the run uses it for; other payloads are unaffected.
+pub(crate) fn load_payload(connection: &Connection, id: PayloadId) -> Result<Option<Json>, StoreError> {
     let sql = "SELECT run, body, sum FROM payload WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let mut rows = statement.query([number(id.0)?]).map_err(store_error)?;
@@ -28,21 +28,21 @@ pub(crate) fn payload(connection: &Connection, id: PayloadId) -> Result<Option<J
     let run = RunId(unsigned(row.get(0).map_err(store_error)?));
     let kept: Option<i64> = row.get(2).map_err(store_error)?;
     let read = match row.get_ref(1).map_err(store_error)?.as_str() {
-        Ok(body) if !checksum::is_valid(kept, checksum::of_payload(id, run, body)) => {
+        Ok(body) if !checksum::is_sum_valid(kept, checksum::sum_payload(id, run, body)) => {
             Err(checksum::WRONG_SUM.to_owned())
         }
         Ok(body) => Json::parse(body).map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     };
     let damaged = |why: String| {
-        let what = payload_owner::payload(connection, run, id);
-        StoreError::Damaged(checksum::damaged_payload(id, run, what.as_deref(), &why))
+        let what = payload_owner::describe_payload(connection, run, id);
+        StoreError::Damaged(checksum::describe_damaged_payload(id, run, what.as_deref(), &why))
     };
     read.map(Some).map_err(damaged)
 }
 
-/// What somebody makes of the text of a payload; `None` where there is no such payload, or it is damaged.
-pub(crate) fn payload_text<T>(
+/// Calls `look` with the text of a payload without copying it; `None` if it is missing or damaged.
+pub(crate) fn with_payload_text<T>(
     connection: &Connection,
     id: PayloadId,
     look: impl FnOnce(&str) -> T,
@@ -55,7 +55,7 @@ pub(crate) fn payload_text<T>(
     let kept: Option<i64> = row.get(2).map_err(store_error)?;
     let body = row.get_ref(1).map_err(store_error)?;
     let is_whole = |body: &&str| match kept {
-        Some(_) => checksum::is_valid(kept, checksum::of_payload(id, run, body)),
+        Some(_) => checksum::is_sum_valid(kept, checksum::sum_payload(id, run, body)),
         None => Json::parse(body).is_ok(),
     };
     Ok(body.as_str().ok().filter(is_whole).map(look))
@@ -71,7 +71,7 @@ pub(crate) fn write_payloads(
         prepare(transaction, "INSERT INTO payload (id, run, body, sum) VALUES (?1, ?2, ?3, ?4)")?;
     for (run, id, json) in payloads {
         written.payloads.add(json.text().len());
-        let sum = checksum::of_payload(*id, *run, json.text());
+        let sum = checksum::sum_payload(*id, *run, json.text());
         payload.execute(params![number(id.0)?, number(run.0)?, json.text(), sum]).map_err(store_error)?;
     }
     Ok(())

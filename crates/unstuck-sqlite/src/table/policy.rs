@@ -7,14 +7,14 @@ use unstuck_store::invariants::check_policies;
 use unstuck_store::verify::RESTORE;
 
 use crate::checksum;
-use crate::error::{broken, store_error};
+use crate::error::{broken_store, store_error};
 use crate::log_entry::{from_text, to_text};
 use crate::table::number;
 use crate::table::unsigned;
 use crate::writer_claim::WriterClaim;
 
 /// Every policy, the oldest first.
-pub(crate) fn all(connection: &Connection) -> Result<Vec<Policy>, StoreError> {
+pub(crate) fn list_policies(connection: &Connection) -> Result<Vec<Policy>, StoreError> {
     let sql = "SELECT body, sum, id FROM policy ORDER BY age, id";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let rows = statement
@@ -22,24 +22,24 @@ pub(crate) fn all(connection: &Connection) -> Result<Vec<Policy>, StoreError> {
         .map_err(store_error)?;
     rows.map(|row| {
         let (body, kept, id) = row.map_err(store_error)?;
-        if !checksum::is_valid(kept, checksum::sum(&[], &[&id, &body])) {
-            return Err(broken(format!("policy {id} is damaged: {}; {RESTORE}", checksum::WRONG_SUM)));
+        if !checksum::is_sum_valid(kept, checksum::sum_row(&[], &[&id, &body])) {
+            return Err(broken_store(format!("policy {id} is damaged: {}; {RESTORE}", checksum::WRONG_SUM)));
         }
         from_text(&body, "a policy")
     })
     .collect()
 }
 
-/// Whether they resume anything. A store from before there was a switch has none.
-pub(crate) fn switch(connection: &Connection) -> Result<PolicySwitch, StoreError> {
+/// Loads whether automatic resumes are paused; a store from before that could be has them on.
+pub(crate) fn load_switch(connection: &Connection) -> Result<PolicySwitch, StoreError> {
     let sql = "SELECT value FROM meta WHERE name = 'policy_switch'";
     let kept: Option<String> =
         connection.query_row(sql, [], |row| row.get(0)).optional().map_err(store_error)?;
     kept.map_or_else(|| Ok(PolicySwitch::default()), |kept| from_text(&kept, "the switch of the policies"))
 }
 
-/// Keeps these policies in place of those before, and what was changed.
-pub(crate) fn put(
+/// Replaces all policies, and appends the changes to the audit, in one transaction.
+pub(crate) fn put_policies(
     connection: &mut Connection,
     claim: &WriterClaim,
     change: &PolicyChange,
@@ -51,7 +51,7 @@ pub(crate) fn put(
     for policy in &change.policies {
         let Policy { id, name, age, .. } = policy;
         let body = to_text(policy)?;
-        let sum = checksum::sum(&[], &[id, &body]);
+        let sum = checksum::sum_row(&[], &[id, &body]);
         transaction
             .execute(insert, params![&**id, &**name, number(*age)?, body, sum])
             .map_err(store_error)?;
@@ -68,7 +68,7 @@ pub(crate) fn put(
 }
 
 /// Changes of policies, newest first.
-pub(crate) fn audit(
+pub(crate) fn list_audit(
     connection: &Connection,
     before: Option<AuditId>,
     limit: usize,

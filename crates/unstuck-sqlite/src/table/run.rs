@@ -2,7 +2,7 @@
 
 use crate::error::store_error;
 use crate::info;
-use crate::list_runs::bits;
+use crate::list_runs::encode_rests;
 use crate::log_entry::{StoredSlot, from_text, to_text};
 use crate::pending_transaction::{ReplacedWakes, Row};
 use crate::stats::Written;
@@ -43,7 +43,8 @@ pub(crate) struct ListedRow {
 }
 
 impl ListedRow {
-    /// What filters look at, its key apart; `None` if the row does not say all of it.
+    /// Returns the fields that filters test; `None` for a row from before one of them was stored. The key has its own
+    /// table.
     pub(crate) fn filtered(&self) -> Option<Filtered<'_>> {
         let (version, rests) = (self.version?, self.rests?);
         Some(Filtered {
@@ -52,12 +53,12 @@ impl ListedRow {
             version,
             key: None,
             state: self.state,
-            attention: attention(rests),
+            attention: decode_rests(rests),
             parent: self.parent,
         })
     }
 
-    /// What a list tells of it, if the row says all of that.
+    /// Builds the summary from the columns; `None` for a row from before all of them were stored.
     pub(crate) fn summary(&self) -> Result<Option<RunSummary>, StoreError> {
         let (Some(flow), Some(rests), Some(text)) = (self.version, self.rests, &self.text) else {
             return Ok(None);
@@ -69,7 +70,7 @@ impl ListedRow {
             generation: 0,
             seq: 0,
             state: self.state,
-            attention: attention(rests),
+            attention: decode_rests(rests),
             parent: self.parent,
             is_failing: false,
             handler: None,
@@ -81,22 +82,22 @@ impl ListedRow {
             cause: None,
             next_resume: None,
         };
-        stored_summary::with_text(&known, text).map(Some)
+        stored_summary::complete_summary(&known, text).map(Some)
     }
 }
 
-/// What the column `rests` says.
-fn attention(rests: i64) -> Attention {
+/// Reverses `encode_rests`.
+fn decode_rests(rests: i64) -> Attention {
     Attention { error: rests & 1 != 0, held: rests & 2 != 0 }
 }
 
 /// The row of this run, if it has one, as lists read it.
-pub(crate) fn listed_row(connection: &Connection, run: RunId) -> Result<Option<ListedRow>, StoreError> {
+pub(crate) fn load_listed_row(connection: &Connection, run: RunId) -> Result<Option<ListedRow>, StoreError> {
     let sql = "SELECT id, flow, head, state, parent, rests, version, summary FROM run WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let mut rows = statement.query([number(run.0)?]).map_err(store_error)?;
     let Some(row) = rows.next().map_err(store_error)? else { return Ok(None) };
-    let RunRow { id, flow, head, state } = to_run_row(row)?;
+    let RunRow { id, flow, head, state } = read_run_row(row)?;
     let number = |column: usize| row.get::<_, Option<i64>>(column).map_err(store_error);
     Ok(Some(ListedRow {
         id,
@@ -111,32 +112,37 @@ pub(crate) fn listed_row(connection: &Connection, run: RunId) -> Result<Option<L
 }
 
 /// The row of this run, if it has one.
-pub(crate) fn run_row(connection: &Connection, run: RunId) -> Result<Option<RunRow>, StoreError> {
+pub(crate) fn load_run_row(connection: &Connection, run: RunId) -> Result<Option<RunRow>, StoreError> {
     let sql = "SELECT id, flow, head, state FROM run WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let mut rows = statement.query([number(run.0)?]).map_err(store_error)?;
-    rows.next().map_err(store_error)?.map(to_run_row).transpose()
+    rows.next().map_err(store_error)?.map(read_run_row).transpose()
 }
 
-/// The state that the row of this run says, and where its history ended then.
-pub(crate) fn row_state(connection: &Connection, run: RunId) -> Result<Option<(u64, RunState)>, StoreError> {
+/// Loads the state in the row of a run, and the position of the last event that the row covers.
+pub(crate) fn load_row_state(
+    connection: &Connection,
+    run: RunId,
+) -> Result<Option<(u64, RunState)>, StoreError> {
     let sql = "SELECT head, state FROM run WHERE id = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let row = statement.query_row([number(run.0)?], |row| Ok((row.get(0)?, row.get(1)?)));
     let row: Option<(i64, String)> = row.optional().map_err(store_error)?;
-    row.map(|(head, state)| Ok((unsigned(head), info::state(&state)?))).transpose()
+    row.map(|(head, state)| Ok((unsigned(head), info::parse_run_state(&state)?))).transpose()
 }
 
-fn to_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, StoreError> {
+fn read_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, StoreError> {
     let flow: String = row.get(1).map_err(store_error)?;
     let number = |column: usize| row.get(column).map(unsigned).map_err(store_error);
     let state = row.get_ref(3).map_err(store_error)?;
-    let state = info::state(state.as_str().unwrap_or_default())?;
+    let state = info::parse_run_state(state.as_str().unwrap_or_default())?;
     Ok(RunRow { id: RunId(number(0)?), flow: flow.into(), head: number(2)?, state })
 }
 
-/// What runs with rows have or want of their limits, and since when.
-pub(crate) fn slots(connection: &Connection) -> Result<Vec<(RunId, StoredSlot, Option<Time>)>, StoreError> {
+/// Lists what runs with rows hold or want of limits, and since when they want it.
+pub(crate) fn list_slots(
+    connection: &Connection,
+) -> Result<Vec<(RunId, StoredSlot, Option<Time>)>, StoreError> {
     let mut statement =
         connection.prepare("SELECT id, slot FROM run WHERE slot IS NOT NULL").map_err(store_error)?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(store_error)?;
@@ -149,8 +155,8 @@ pub(crate) fn slots(connection: &Connection) -> Result<Vec<(RunId, StoredSlot, O
     Ok(slots)
 }
 
-/// Runs with rows that an executor of this process had an attempt of.
-pub(crate) fn local_runs(connection: &Connection) -> Result<Vec<RunId>, StoreError> {
+/// Lists runs with rows in which an executor of this process had an attempt: these attempts are lost after a restart.
+pub(crate) fn list_local_runs(connection: &Connection) -> Result<Vec<RunId>, StoreError> {
     let mut statement = connection.prepare("SELECT id FROM run WHERE local = 1").map_err(store_error)?;
     let rows = statement.query_map([], |row| row.get(0)).map_err(store_error)?;
     rows.map(|id| id.map(|id| RunId(unsigned(id)))).collect::<Result<_, _>>().map_err(store_error)
@@ -163,6 +169,7 @@ pub(crate) const PUT_RUN: &str =
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, head = excluded.head, slot = excluded.slot,
     local = excluded.local, rests = excluded.rests, version = excluded.version, summary = excluded.summary";
 
+/// Writes the row of a run with its wakeups and, if there is one, its snapshot; moves the counts with it.
 pub(crate) fn write_row(
     transaction: &Transaction<'_>,
     row: &Row,
@@ -175,7 +182,7 @@ pub(crate) fn write_row(
     }
     counts.add(row.run, state, parent.is_some(), &row.flow, 1);
     let parent = parent.map(|parent| number(parent.0)).transpose()?;
-    let summary = stored_summary::text_of(&row.summary)?;
+    let summary = stored_summary::write_summary_text(&row.summary)?;
     let slot = row.slot.as_ref().map(to_text).transpose()?;
     prepare(transaction, PUT_RUN)?
         .execute(params![
@@ -186,7 +193,7 @@ pub(crate) fn write_row(
             number(row.head)?,
             slot,
             row.is_local,
-            bits(attention),
+            encode_rests(attention),
             number(version.0)?,
             summary,
         ])
@@ -198,7 +205,7 @@ pub(crate) fn write_row(
     write_wakes(transaction, row, written)
 }
 
-/// Writes what will wake a run, in the place of what was there of it.
+/// Replaces the wakeups of a run: all of them, or those of the units that changed.
 fn write_wakes(transaction: &Transaction<'_>, row: &Row, written: &mut Written) -> Result<(), StoreError> {
     let run = number(row.run.0)?;
     match &row.replaced {

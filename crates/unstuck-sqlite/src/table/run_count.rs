@@ -29,12 +29,12 @@ type CountKey = (RunState, bool, u64, Arc<str>);
 pub(crate) struct CountChanges(HashMap<CountKey, i64>);
 
 impl CountChanges {
-    /// So many more rows of such a run.
+    /// Changes the count of rows like this one by `by`.
     pub(crate) fn add(&mut self, id: RunId, state: RunState, is_child: bool, flow: &Arc<str>, by: i64) {
         *self.0.entry((state, is_child, hour_of(id, state), flow.clone())).or_default() += by;
     }
 
-    /// The row of a run is replaced or removed.
+    /// Subtracts the row of a run before it is replaced or deleted, by the values that are in the file.
     pub(crate) fn remove_row(&mut self, transaction: &Transaction<'_>, id: RunId) -> Result<(), StoreError> {
         let sql = "SELECT state, parent IS NOT NULL, flow FROM run WHERE id = ?1";
         let row = prepare(transaction, sql)?
@@ -43,11 +43,12 @@ impl CountChanges {
             .map_err(store_error)?;
         let row: Option<(String, bool, String)> = row;
         if let Some((state, is_child, flow)) = row {
-            self.add(id, info::state(&state)?, is_child, &flow.into(), -1);
+            self.add(id, info::parse_run_state(&state)?, is_child, &flow.into(), -1);
         }
         Ok(())
     }
 
+    /// Writes all changes of a transaction at once: rows that come and go within it cost nothing.
     pub(crate) fn write(self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         let sql = "INSERT INTO run_count (state, child, hour, flow, count) VALUES (?1, ?2, ?3, ?4, ?5)
             ON CONFLICT (state, child, hour, flow) DO UPDATE SET count = count + excluded.count";
@@ -60,13 +61,14 @@ impl CountChanges {
     }
 }
 
-/// The hour that a run in this state is counted by.
+/// Returns the hour under which a run is counted: of its start if it is final, 0 otherwise, as only final runs are
+/// counted by age.
 pub(crate) fn hour_of(id: RunId, state: RunState) -> u64 {
     if state.is_final() { id.0 / HOUR } else { 0 }
 }
 
-/// Calls `each` with every count: state, whether they are children, the hour, the flow, and how many there are.
-pub(crate) fn each_count(
+/// Calls `each` with every count: state, whether they are children, hour, flow, and number.
+pub(crate) fn for_each_count(
     connection: &Connection,
     mut each: impl FnMut((RunState, bool, u64), String, i64),
 ) -> Result<(), StoreError> {
@@ -75,7 +77,7 @@ pub(crate) fn each_count(
     let mut rows = statement.query([]).map_err(store_error)?;
     while let Some(row) = rows.next().map_err(store_error)? {
         let state = row.get_ref(0).map_err(store_error)?;
-        let state = info::state(state.as_str().unwrap_or_default())?;
+        let state = info::parse_run_state(state.as_str().unwrap_or_default())?;
         let hour = unsigned(row.get(2).map_err(store_error)?);
         let kind = (state, row.get(1).map_err(store_error)?, hour);
         each(kind, row.get(3).map_err(store_error)?, row.get(4).map_err(store_error)?);
@@ -83,9 +85,9 @@ pub(crate) fn each_count(
     Ok(())
 }
 
-/// How many rows of root runs are in each state, by flow: all that are not final, and of the final ones those that were
-/// started since then.
-pub(crate) fn count(connection: &Connection, since: Time) -> Result<RunCounts, StoreError> {
+/// Counts rows of root runs by flow and state: all that are not final, and final ones started at `since` or later.
+/// Whole hours come from the counts, the first part of an hour from rows.
+pub(crate) fn count_rows(connection: &Connection, since: Time) -> Result<RunCounts, StoreError> {
     let first = RunId::first_at(since).0;
     let hour = first.div_ceil(HOUR);
     let mut counts = RunCounts::new();
@@ -102,13 +104,13 @@ pub(crate) fn count(connection: &Connection, since: Time) -> Result<RunCounts, S
     let end = hour.saturating_mul(HOUR);
     if end > first {
         let end = i64::try_from(end).unwrap_or(i64::MAX);
-        count_one_by_one(connection, [number(first)?, end], &mut counts)?;
+        count_final_rows(connection, [number(first)?, end], &mut counts)?;
     }
     Ok(counts)
 }
 
-/// The final ones of a part of an hour, by version: only an index is read.
-fn count_one_by_one(
+/// Counts final rows within part of an hour, by version, so that only an index is read.
+fn count_final_rows(
     connection: &Connection,
     [first, end]: [i64; 2],
     counts: &mut RunCounts,
@@ -120,7 +122,7 @@ fn count_one_by_one(
     let mut of_version = connection.prepare_cached(of_version).map_err(store_error)?;
     let mut of_none = connection.prepare_cached(of_none).map_err(store_error)?;
     let mut names = BTreeSet::new();
-    for (version, flow) in flow::versions(connection, None)? {
+    for (version, flow) in flow::list_versions(connection, None)? {
         let version = number(version.0)?;
         for state in RunState::ALL.into_iter().filter(|state| state.is_final()) {
             let found = of_version.query_row(params![version, state.word(), first, end], |row| row.get(0));
@@ -141,7 +143,7 @@ fn add(counts: &mut RunCounts, flow: String, state: RunState, count: i64) {
     }
 }
 
-/// The last stage that is in the file.
-pub(crate) fn stage(connection: &Connection) -> Result<u64, StoreError> {
-    Ok(meta::meta(connection, "stage")?.map_or(0, unsigned))
+/// Loads the number of the last stage in the file: readers compare it with that of the overlay.
+pub(crate) fn load_last_stage(connection: &Connection) -> Result<u64, StoreError> {
+    Ok(meta::load_number(connection, "stage")?.map_or(0, unsigned))
 }

@@ -10,8 +10,7 @@ use std::sync::Arc;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_store::contract::StoreError;
 
-/// The run of a key.
-pub(crate) fn run_of_key(
+pub(crate) fn find_run_of_key(
     connection: &Connection,
     flow: &str,
     key: &str,

@@ -34,8 +34,9 @@ pub(crate) struct LoadedRun {
     pub(crate) snapshot_seq: u64,
 }
 
-/// What is kept of a run, if it is in the form of this version: its state, or what is wrong with it.
-pub(crate) fn find(
+/// Finds the snapshot of a run; `None` if it has another format version, the inner error if it is damaged. A run can
+/// always be replayed without it.
+pub(crate) fn find_snapshot(
     connection: &Connection,
     run: RunId,
 ) -> Result<Option<Result<RunSnapshot, String>>, StoreError> {
@@ -62,7 +63,7 @@ pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Option<Result<RunSnapshot,
     let body = row.get_ref(3).map_err(store_error)?;
     let sum: i64 = row.get(4).map_err(store_error)?;
     let found = body.as_str().map_err(|error| error.to_string()).and_then(|body| {
-        if sum == i64::from(sum_of(RunId(run), head, body)) {
+        if sum == i64::from(sum_snapshot(RunId(run), head, body)) {
             read_snapshot(body)
         } else {
             Err(checksum::WRONG_SUM.to_owned())
@@ -74,12 +75,12 @@ pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<Option<Result<RunSnapshot,
     Ok(Some(found.and_then(is_own).map(|run| RunSnapshot { head, run })))
 }
 
-/// A run as its history up to `head` gives it: what is kept of it, and the events since then.
-pub(crate) fn run_at(connection: &Connection, id: RunId, head: u64) -> Result<LoadedRun, StoreError> {
+/// Loads a run as of the event at `head`: from its snapshot and the events since, or by replaying all of them.
+pub(crate) fn load_run_at(connection: &Connection, id: RunId, head: u64) -> Result<LoadedRun, StoreError> {
     // What is kept may be of a later event than the one that is asked for.
     if let Some(Ok(kept)) =
-        find(connection, id)?.filter(|kept| kept.as_ref().is_ok_and(|kept| kept.head <= head))
-        && let Some(events) = event::history_since(connection, head, kept.head)?
+        find_snapshot(connection, id)?.filter(|kept| kept.as_ref().is_ok_and(|kept| kept.head <= head))
+        && let Some(events) = event::load_history_since(connection, head, kept.head)?
     {
         let snapshot_seq = kept.run.seq;
         let mut run = Some(kept.run);
@@ -91,7 +92,7 @@ pub(crate) fn run_at(connection: &Connection, id: RunId, head: u64) -> Result<Lo
     Ok(LoadedRun { run: event::replay_to(connection, id, head)?, snapshot_seq: 0 })
 }
 
-/// Keeps the state of a run at the event that ends at `head`.
+/// Writes the snapshot of a run as of the event at `head`, in place of the one before.
 pub(crate) fn write(
     transaction: &Transaction<'_>,
     run: RunId,
@@ -102,7 +103,7 @@ pub(crate) fn write(
     let sql = "INSERT INTO run_snapshot (run, head, format, body, sum) VALUES (?1, ?2, ?3, ?4, ?5)
         ON CONFLICT (run) DO UPDATE SET head = excluded.head, format = excluded.format, body = excluded.body,
         sum = excluded.sum";
-    let sum = sum_of(run, head, body);
+    let sum = sum_snapshot(run, head, body);
     prepare(transaction, sql)?
         .execute(params![number(run.0)?, number(head)?, SNAPSHOT_FORMAT, body, sum])
         .map_err(store_error)?;
@@ -110,14 +111,13 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Removes what is kept of a run.
-pub(crate) fn forget(transaction: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
+pub(crate) fn delete_snapshot(transaction: &Transaction<'_>, run: RunId) -> Result<(), StoreError> {
     let sql = "DELETE FROM run_snapshot WHERE run = ?1";
     prepare(transaction, sql)?.execute([number(run.0)?]).map_err(store_error)?;
     Ok(())
 }
 
-/// The checksum of a state that is kept.
-fn sum_of(run: RunId, head: u64, body: &str) -> i32 {
-    checksum::sum(&[run.0, head, u64::from(SNAPSHOT_FORMAT)], &[body])
+/// The format is part of the sum, so that a state is never parsed as another version's.
+fn sum_snapshot(run: RunId, head: u64, body: &str) -> i32 {
+    checksum::sum_row(&[run.0, head, u64::from(SNAPSHOT_FORMAT)], &[body])
 }

@@ -1,6 +1,6 @@
 //! The table `wake`: what will wake a parked run.
 
-use crate::error::{broken, store_error};
+use crate::error::{broken_store, store_error};
 use crate::log_entry::from_text;
 use crate::table::number;
 use crate::table::unsigned;
@@ -26,19 +26,19 @@ impl WakeRow {
 
     pub(crate) fn read(row: &rusqlite::Row<'_>) -> Result<WakeRow, StoreError> {
         let run = RunId(unsigned(row.get(0).map_err(store_error)?));
-        let unit = unit(row.get(1).map_err(store_error)?, row.get(2).map_err(store_error)?);
+        let unit = unit_from_columns(row.get(1).map_err(store_error)?, row.get(2).map_err(store_error)?);
         let time = |place: usize| row.get::<_, Option<i64>>(place).map_err(store_error);
         let (due, set, heard) = (time(3)?, time(4)?, time(5)?.map(Time));
         let timer = due.zip(set).map(|(due, set)| Timer { due: Time(due), set: Time(set), heard });
         let ready = row.get_ref(6).map_err(store_error)?;
-        let ready = ready.as_str_or_null().map_err(|error| broken(error.to_string()))?;
+        let ready = ready.as_str_or_null().map_err(|error| broken_store(error.to_string()))?;
         let ready = ready.map(|ready| from_text(ready, "a queue entry")).transpose()?;
         Ok(WakeRow { run, unit, timer, ready })
     }
 }
 
-/// Every wakeup of parked runs, or of this one.
-pub(crate) fn wakes(
+/// Calls `each` with the wakeups of all parked runs, or of one.
+pub(crate) fn for_each_wake(
     connection: &Connection,
     only: Option<RunId>,
     mut each: impl FnMut(WakeRow) -> Result<(), StoreError>,
@@ -56,8 +56,8 @@ pub(crate) fn wakes(
     Ok(())
 }
 
-/// Calls `each` with the timers of parked runs, the earliest first, for as long as it gives true.
-pub(crate) fn by_time(
+/// Calls `each` with the timers of parked runs, the earliest first, until it returns false.
+pub(crate) fn for_each_timer(
     connection: &Connection,
     mut each: impl FnMut(Time, RunId) -> bool,
 ) -> Result<(), StoreError> {
@@ -73,7 +73,7 @@ pub(crate) fn by_time(
     Ok(())
 }
 
-/// The unit that a row names.
-pub(crate) fn unit(step: i64, item: i64) -> Option<UnitRef> {
+/// Reverses `unit_columns`.
+pub(crate) fn unit_from_columns(step: i64, item: i64) -> Option<UnitRef> {
     u16::try_from(step).ok().map(|step| UnitRef { step: StepIndex(step), item: u32::try_from(item).ok() })
 }

@@ -7,15 +7,15 @@ use unstuck_store::contract::StoreError;
 use unstuck_store::verify::{Finding, Promise, RESTORE};
 
 use crate::error::store_error;
-use crate::table::bulk::target;
+use crate::table::bulk::read_target;
 use crate::table::number;
 use crate::table::unsigned;
 use crate::verify::CheckReport;
 use crate::verify::run::Totals;
 use crate::verify::snapshot::Snapshot;
 
-/// Looks at every bulk action and its targets.
-pub(crate) fn check(
+/// Checks every bulk action: it can be read, and its counts match the results of its targets.
+pub(crate) fn check_bulks(
     snapshot: &Snapshot<'_>,
     totals: &mut Totals,
     report: &mut CheckReport,
@@ -44,7 +44,7 @@ pub(crate) fn check(
         if row.get::<_, i64>(4).map_err(store_error)? < 1 {
             add("it has no version, so two servers could change it at once".to_owned());
         }
-        targets(snapshot, totals, &bulk, &mut add)?;
+        check_targets(snapshot, totals, &bulk, &mut add)?;
     }
     let orphans = "SELECT DISTINCT bulk FROM bulk_target WHERE bulk NOT IN (SELECT id FROM bulk)";
     let mut statement = connection.prepare(orphans).map_err(store_error)?;
@@ -61,8 +61,9 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// The targets of one bulk action. Those that are under way are taken from what the runs remember.
-fn targets(
+/// Compares the targets of a bulk action with its counts. Those under way are removed from `totals`, in which runs
+/// have left what they remember of them.
+fn check_targets(
     snapshot: &Snapshot<'_>,
     totals: &mut Totals,
     bulk: &Bulk,
@@ -73,7 +74,7 @@ fn targets(
     let mut rows = statement.query(params![number(bulk.id.0)?]).map_err(store_error)?;
     let (mut counts, mut expected) = (BulkCounts::default(), 0);
     while let Some(row) = rows.next().map_err(store_error)? {
-        let target = target(row)?;
+        let target = read_target(row)?;
         let place = target.place;
         if place != expected {
             add(format!("target {expected} is missing"));

@@ -26,8 +26,8 @@ impl<'s, T> ByRun<'s, T> {
         Ok(table)
     }
 
-    /// The rows of this run. Runs are asked for in order.
-    pub(crate) fn of(&mut self, run: RunId) -> Result<Vec<T>, StoreError> {
+    /// Returns the rows of a run. Runs must be asked for in order, as rows are read once.
+    pub(crate) fn take_rows(&mut self, run: RunId) -> Result<Vec<T>, StoreError> {
         let (wanted, mut found) = (run.0.cast_signed(), Vec::new());
         while let Some((next, row)) = self.next.take() {
             if next > wanted {
@@ -44,11 +44,12 @@ impl<'s, T> ByRun<'s, T> {
         Ok(found)
     }
 
-    /// Reads on to the end, and says whether there were rows of runs that nobody asked for.
+    /// Reads to the end, and returns whether there were rows of runs that were not asked for.
     pub(crate) fn finish(mut self) -> Result<bool, StoreError> {
         Ok(self.has_strays || self.next.is_some() || self.rows.next().map_err(store_error)?.is_some())
     }
 
+    /// Reads the next row ahead, to know when the rows of a run end.
     fn advance(&mut self) -> Result<(), StoreError> {
         self.next = match self.rows.next().map_err(store_error)? {
             None => None,
@@ -63,11 +64,11 @@ mod tests {
     use rusqlite::Connection;
 
     use super::*;
-    use crate::error::broken;
+    use crate::error::broken_store;
 
     fn even(row: &Row<'_>) -> Result<i64, StoreError> {
         let number: i64 = row.get(1).map_err(store_error)?;
-        if number % 2 == 0 { Ok(number) } else { Err(broken("it is odd")) }
+        if number % 2 == 0 { Ok(number) } else { Err(broken_store("it is odd")) }
     }
 
     /// Rows, what is asked for, what each gets, and whether there are others.
@@ -91,7 +92,7 @@ mod tests {
                 .expect("made");
             let mut statement = connection.prepare("SELECT run, n FROM t ORDER BY run, n").expect("right");
             let mut table = ByRun::new(statement.query([]).expect("read"), even).expect("begins");
-            let found: Vec<_> = asked.iter().map(|run| table.of(RunId(*run)).ok()).collect();
+            let found: Vec<_> = asked.iter().map(|run| table.take_rows(RunId(*run)).ok()).collect();
             let wanted: Vec<_> = wanted.iter().map(|rows| rows.map(<[i64]>::to_vec)).collect();
             assert_eq!(found, wanted, "{values}");
             assert_eq!(table.finish(), Ok(has_strays), "{values}");

@@ -38,7 +38,7 @@ struct EventOnly {
 }
 
 impl Chain {
-    /// What [`Chain::read`] reads by: whoever reads many keeps it.
+    /// Prepares the statement that [`Chain::read`] needs, once for many runs.
     pub(crate) fn statement(connection: &Connection) -> Result<CachedStatement<'_>, StoreError> {
         let sql = "SELECT run, prev, body, sum FROM event WHERE pos = ?1";
         connection.prepare_cached(sql).map_err(store_error)
@@ -61,7 +61,7 @@ impl Chain {
                 let (owner, prev) = (RunId(unsigned(row.get(0)?)), unsigned(row.get(1)?));
                 let sum: Option<i64> = row.get(3)?;
                 let body = match row.get_ref(2)?.as_str() {
-                    Ok(body) if !checksum::is_valid(sum, checksum::of_event(pos, owner, prev, body)) => {
+                    Ok(body) if !checksum::is_sum_valid(sum, checksum::sum_event(pos, owner, prev, body)) => {
                         Err(checksum::WRONG_SUM.to_owned())
                     }
                     Ok(body) if sum.is_some() && pos <= covered => serde_json::from_str(body)

@@ -23,9 +23,9 @@ const TOLD: usize = 5;
 pub(crate) struct RowCounts(HashMap<(RunState, bool, u64), HashMap<String, i64>>);
 
 impl RowCounts {
-    /// One more row. A state that is none has a finding of its own.
+    /// Counts a row. An unknown state is a finding elsewhere.
     pub(crate) fn add_row(&mut self, id: RunId, state: &str, is_child: bool, flow: &str) {
-        let Ok(state) = info::state(state) else { return };
+        let Ok(state) = info::parse_run_state(state) else { return };
         self.add((state, is_child, run_count::hour_of(id, state)), flow, 1);
     }
 
@@ -46,8 +46,8 @@ impl RowCounts {
     }
 }
 
-/// Where rows are not what they should be, no count fits, and each has a finding of its own.
-pub(crate) fn check(
+/// Compares stored counts with rows. Skipped if anything else was found: no count matches damaged rows.
+pub(crate) fn check_counts(
     connection: &Connection,
     mut rows: RowCounts,
     report: &mut CheckReport,
@@ -55,7 +55,7 @@ pub(crate) fn check(
     if !report.is_clean() {
         return Ok(());
     }
-    run_count::each_count(connection, |kind, flow, count| rows.add(kind, &flow, -count))?;
+    run_count::for_each_count(connection, |kind, flow, count| rows.add(kind, &flow, -count))?;
     let differ = rows.0.into_iter().flat_map(|(kind, flows)| {
         flows.into_iter().filter(|(_, by)| *by != 0).map(move |(flow, by)| (flow, kind.0, -by))
     });
@@ -75,20 +75,25 @@ pub(crate) fn check(
             UNION ALL SELECT grp, 'for policy ' || policy_name, -1 FROM open_error
                 WHERE NOT acknowledged AND policy_name IS NOT NULL)
         GROUP BY grp, kind HAVING sum(n) <> 0";
-    each(connection, open, |group, kind, by| {
+    for_each_mismatch(connection, open, |group, kind, by| {
         let what = format!("{by} more are counted than there are ({kind})");
         report.add(Finding::new(Promise::Error, format!("error group {group}"), what, HARMLESS));
     })?;
     let marks = "SELECT '', event_mark.run, event_mark.seq FROM event_mark LEFT JOIN event ON event.pos = event_mark.pos
         WHERE event.run IS NOT event_mark.run OR json_extract(event.body, '$.e.seq') IS NOT event_mark.seq";
-    each(connection, marks, |_, run, seq| {
+    for_each_mismatch(connection, marks, |_, run, seq| {
         let run = RunId(run.parse().unwrap_or_default());
         let what = format!("the mark of event {seq} leads to another one: its history would be told wrongly");
         report.add(Finding::new(Promise::History, run.to_string(), what, HARMLESS));
     })
 }
 
-fn each(connection: &Connection, sql: &str, mut each: impl FnMut(&str, &str, i64)) -> Result<(), StoreError> {
+/// Calls `each` with every row of a query that selects only what differs.
+fn for_each_mismatch(
+    connection: &Connection,
+    sql: &str,
+    mut each: impl FnMut(&str, &str, i64),
+) -> Result<(), StoreError> {
     let mut statement = connection.prepare(&format!("{sql} LIMIT {TOLD}")).map_err(store_error)?;
     let mut rows = statement.query([]).map_err(store_error)?;
     while let Some(row) = rows.next().map_err(store_error)? {

@@ -20,10 +20,10 @@ use crate::error::store_error;
 use crate::table::error;
 use crate::table::meta;
 use crate::table::unsigned;
-use crate::table::wake::unit;
+use crate::table::wake::unit_from_columns;
 use crate::verify::CheckReport;
 use crate::verify::snapshot::Snapshot;
-use crate::verify::tables::{HARMLESS, each_run};
+use crate::verify::tables::{HARMLESS, for_each_run};
 
 /// The attempts of a run that ended in error, or that its deadline met, and whether each must be recorded: those from
 /// before errors were kept need not be.
@@ -31,7 +31,7 @@ use crate::verify::tables::{HARMLESS, each_run};
 pub(crate) struct EndedInError(BTreeMap<(u32, UnitRef, u32, bool), bool>);
 
 impl EndedInError {
-    /// Takes in an event of the run, which is as the event leaves it.
+    /// Notes the errors that an event must have recorded; `run` is the run after it.
     pub(crate) fn follow(&mut self, event: &Event, run: Option<&Run>, is_recorded: bool) {
         for fact in &event.facts {
             if let Fact::Unit { unit, fact: UnitFact::Ended { attempt, outcome } } = fact
@@ -48,7 +48,7 @@ impl EndedInError {
         }
     }
 
-    /// Compares with what is recorded of the run.
+    /// Compares what the events must have recorded with the rows of errors of the run.
     pub(crate) fn compare(mut self, run: RunId, kept: Vec<StoredError>, findings: &mut Vec<Finding>) {
         let mut add =
             |what: String| findings.push(Finding::new(Promise::Error, run.to_string(), what, HARMLESS));
@@ -93,9 +93,9 @@ impl StoredError {
 
     pub(crate) fn read(row: &Row<'_>) -> Result<StoredError, StoreError> {
         let (run, id) = (row.get(0).map_err(store_error)?, row.get(2).map_err(store_error)?);
-        let record: Result<ErrorRecord, String> = body(row, 1);
+        let record: Result<ErrorRecord, String> = parse_body(row, 1);
         let is_found = record.as_ref().is_ok_and(|error| {
-            texts_are(row, 4, [&error.group, &error.root_flow, &error.action])
+            has_texts(row, 4, [&error.group, &error.root_flow, &error.action])
                 && row.get(3) == Ok(error.at.0)
                 && error.run == RunId(unsigned(run))
         });
@@ -116,13 +116,13 @@ impl StoredOpenError {
         "run, body, step, item, acknowledged, grp, flow, action, policy, policy_name";
 
     pub(crate) fn read(row: &Row<'_>) -> Result<StoredOpenError, StoreError> {
-        let unit = unit(row.get(2).map_err(store_error)?, row.get(3).map_err(store_error)?);
-        let error: Result<OpenError, String> = body(row, 1);
+        let unit = unit_from_columns(row.get(2).map_err(store_error)?, row.get(3).map_err(store_error)?);
+        let error: Result<OpenError, String> = parse_body(row, 1);
         let is_found = error.as_ref().is_ok_and(|OpenError { record, resume, acknowledged }| {
             let policy = resume.as_ref().map(|(_, policy)| policy);
             let (id, name) = (policy.map(|policy| &*policy.id), policy.map(|policy| &*policy.name));
             row.get(4) == Ok(*acknowledged)
-                && texts_are(row, 5, [&record.group, &record.root_flow, &record.action])
+                && has_texts(row, 5, [&record.group, &record.root_flow, &record.action])
                 && row.get(8) == Ok(id.map(str::to_owned))
                 && row.get(9) == Ok(name.map(str::to_owned))
         });
@@ -130,7 +130,7 @@ impl StoredOpenError {
     }
 }
 
-/// Compares what is open of a run with its state.
+/// Compares the rows of open errors with the units that are in error.
 pub(crate) fn compare_open(
     connection: &Connection,
     run: &Run,
@@ -169,7 +169,7 @@ pub(crate) fn compare_open(
         }
     }
     // What is older than open errors are has yet to be looked at.
-    let is_examined = is_any || wanted.is_empty() || error::is_examined(connection, run.id)?;
+    let is_examined = is_any || wanted.is_empty() || error::is_backfilled(connection, run.id)?;
     for unit in wanted.into_keys().filter(|_| is_examined) {
         let step = unstuck_core::decide::unit_name(flow, unit);
         add(format!("step `{step}` is in error, but is not stored as such and would not be shown"));
@@ -177,10 +177,11 @@ pub(crate) fn compare_open(
     Ok(())
 }
 
-/// Errors are numbered in order, and what is counted of them fits.
-pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+/// Checks that ids of errors are below the counter and grow with time, and that groups count at least what is
+/// recorded.
+pub(crate) fn check_errors(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
     let connection = snapshot.connection;
-    let last = meta::meta(connection, "last_error")?.unwrap_or(0);
+    let last = meta::load_number(connection, "last_error")?.unwrap_or(0);
     let mut wrong = vec![(
         "SELECT id FROM error WHERE id > ?1",
         "it is above the last number of the store, so numbers would be used twice",
@@ -199,14 +200,17 @@ pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result
             report.add(Finding::new(Promise::Error, format!("error {id}"), what, HARMLESS));
         }
     }
-    groups(connection, report)
+    check_groups(connection, report)
 }
 
-/// What is kept of errors belongs to runs.
-pub(crate) fn strays(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+/// Finds rows of errors whose run does not exist.
+pub(crate) fn check_stray_errors(
+    snapshot: &Snapshot<'_>,
+    report: &mut CheckReport,
+) -> Result<(), StoreError> {
     for table in ["error", "open_error"] {
         let sql = format!("SELECT DISTINCT run FROM {table} WHERE run NOT IN (SELECT id FROM run)");
-        each_run(snapshot.connection, &sql, |run| {
+        for_each_run(snapshot.connection, &sql, |run| {
             if !snapshot.exists(run)? {
                 let what = "it has errors, but the run does not exist";
                 report.add(Finding::new(Promise::Error, run.to_string(), what, HARMLESS));
@@ -217,8 +221,8 @@ pub(crate) fn strays(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Resul
     Ok(())
 }
 
-/// A group counts no less than there is of it.
-fn groups(connection: &Connection, report: &mut CheckReport) -> Result<(), StoreError> {
+/// Checks that no group counts fewer errors than are recorded; more is right, as forgotten runs stay counted.
+fn check_groups(connection: &Connection, report: &mut CheckReport) -> Result<(), StoreError> {
     let sql = "SELECT e.grp, count(*) FROM error e LEFT JOIN error_group g ON g.id = e.grp GROUP BY e.grp
             HAVING g.id IS NULL OR count(*) > g.count OR max(e.at) > g.last OR min(e.at) < g.first
         UNION ALL
@@ -234,8 +238,8 @@ fn groups(connection: &Connection, report: &mut CheckReport) -> Result<(), Store
     Ok(())
 }
 
-/// Every policy can be read, and they go together.
-pub(crate) fn policies(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+/// Checks that every policy can be read and that all of them are valid together.
+pub(crate) fn check_policies(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
     let connection = snapshot.connection;
     let mut add =
         |place: String, what: String| report.add(Finding::new(Promise::Policy, place, what, RESTORE));
@@ -244,12 +248,12 @@ pub(crate) fn policies(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Res
     let mut all: Vec<Policy> = Vec::new();
     while let Some(row) = rows.next().map_err(store_error)? {
         let place = format!("policy {}", row.get::<_, String>(1).unwrap_or_default());
-        match body::<Policy>(row, 0) {
-            Ok(_) if !policy_sum_fits(row) => {
+        match parse_body::<Policy>(row, 0) {
+            Ok(_) if !is_policy_sum_valid(row) => {
                 add(place, format!("it is damaged: {}, so no engine starts", checksum::WRONG_SUM));
             }
             Err(problem) => add(place, format!("it cannot be read ({problem}), so no engine starts")),
-            Ok(policy) if !texts_are(row, 1, [&policy.id, &policy.name]) => {
+            Ok(policy) if !has_texts(row, 1, [&policy.id, &policy.name]) => {
                 add(place, format!("it is stored under another id or name than its own, `{}`", policy.name));
             }
             Ok(policy) => all.push(policy),
@@ -261,7 +265,7 @@ pub(crate) fn policies(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Res
     let mut statement = connection.prepare("SELECT body, id FROM policy_audit").map_err(store_error)?;
     let mut rows = statement.query([]).map_err(store_error)?;
     while let Some(row) = rows.next().map_err(store_error)? {
-        if let Err(problem) = body::<PolicyAudit>(row, 0) {
+        if let Err(problem) = parse_body::<PolicyAudit>(row, 0) {
             let id: i64 = row.get(1).map_err(store_error)?;
             add(format!("change {id} of the policies"), format!("it cannot be read ({problem})"));
         }
@@ -270,29 +274,29 @@ pub(crate) fn policies(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Res
 }
 
 /// Whether the checksum of a policy fits its body and its id.
-fn policy_sum_fits(row: &Row<'_>) -> bool {
+fn is_policy_sum_valid(row: &Row<'_>) -> bool {
     let fits = |row: &Row<'_>| -> Result<bool, rusqlite::Error> {
         let (body, id): (String, String) = (row.get(0)?, row.get(1)?);
-        Ok(checksum::is_valid(row.get(3)?, checksum::sum(&[], &[&id, &body])))
+        Ok(checksum::is_sum_valid(row.get(3)?, checksum::sum_row(&[], &[&id, &body])))
     };
     fits(row).unwrap_or(false)
 }
 
-/// What a column holds, or why that cannot be read.
-fn body<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, String> {
+/// Parses the JSON of a column; the error is part of a finding.
+fn parse_body<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T, String> {
     let say = |error: &dyn Display| error.to_string();
     let text = row.get_ref(column).map_err(|error| say(&error))?;
     serde_json::from_str(text.as_str().map_err(|error| say(&error))?).map_err(|error| say(&error))
 }
 
 /// Whether the columns from this one on are these texts.
-fn texts_are<const N: usize>(row: &Row<'_>, first: usize, texts: [&str; N]) -> bool {
+fn has_texts<const N: usize>(row: &Row<'_>, first: usize, texts: [&str; N]) -> bool {
     texts.into_iter().enumerate().all(|(place, text)| {
         row.get_ref(first + place).is_ok_and(|found| found.as_str().is_ok_and(|found| found == text))
     })
 }
 
-/// From which position of the log on errors are recorded.
-pub(crate) fn recorded_after(connection: &Connection) -> Result<u64, StoreError> {
-    Ok(meta::meta(connection, "errors_from")?.map_or(0, unsigned))
+/// Loads the position after which errors are recorded: events from before that have no rows.
+pub(crate) fn load_recorded_after(connection: &Connection) -> Result<u64, StoreError> {
+    Ok(meta::load_number(connection, "errors_from")?.map_or(0, unsigned))
 }

@@ -11,7 +11,7 @@ use unstuck_store::contract::StoreError;
 use unstuck_store::verify::{Finding, Promise, RESTORE};
 
 use crate::access::check_access;
-use crate::error::{at, broken, store_error};
+use crate::error::{add_path, broken_store, store_error};
 use crate::open::DATABASE;
 use crate::read_only::{self, ReadConnection};
 use crate::schema::migrate;
@@ -31,9 +31,9 @@ pub(crate) fn open(directory: &Path) -> Result<ReadConnection, StoreError> {
     let path = directory.join(DATABASE);
     check_access(directory)?;
     if !path.exists() {
-        return Err(broken(format!("there is no store in {}; check the path", directory.display())));
+        return Err(broken_store(format!("there is no store in {}; check the path", directory.display())));
     }
-    check_log(&path).map_err(|error| at(&path, error))?;
+    check_log(&path).map_err(|error| add_path(&path, error))?;
     match open_beside(&path, CACHE) {
         Ok(connection) => Ok(ReadConnection { connection, lock: None }),
         Err(error) if needs_writing(&error) => match read_only::open(directory) {
@@ -44,7 +44,7 @@ pub(crate) fn open(directory: &Path) -> Result<ReadConnection, StoreError> {
     }
 }
 
-/// Opens the file for reading only, as SQLite does beside whoever writes.
+/// Opens the file for reading beside another process that writes.
 pub(crate) fn open_beside(path: &Path, cache: i64) -> Result<Connection, rusqlite::Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -56,7 +56,7 @@ pub(crate) fn open_beside(path: &Path, cache: i64) -> Result<Connection, rusqlit
     Ok(connection)
 }
 
-/// Shared memory could not be made: the disk is full, or read-only.
+/// Returns whether SQLite failed because it could not create shared memory, as on a full or read-only disk.
 fn needs_writing(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -64,37 +64,36 @@ fn needs_writing(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Only the schema of this version can be checked: a newer one is not known, an older one is brought up to date by
-/// opening the store.
+/// Refuses other schema versions: a newer one is unknown, and opening the store migrates an older one.
 pub(crate) fn check_version(connection: &Connection) -> Result<(), StoreError> {
-    let (found, known) = (version(connection)?, version(&expected()?)?);
+    let (found, known) = (load_version(connection)?, load_version(&create_expected()?)?);
     if found == known {
         return Ok(());
     }
     if found > known {
-        return Err(broken(format!(
+        return Err(broken_store(format!(
             "it was written by a newer version of Unstuck (schema {found}, this version knows {known}): use the newer version"
         )));
     }
-    Err(broken(format!(
+    Err(broken_store(format!(
         "it has an older schema ({found}, this version has {known}); open it once with `unstuck runs`, then check it again"
     )))
 }
 
-fn version(connection: &Connection) -> Result<u32, StoreError> {
+fn load_version(connection: &Connection) -> Result<u32, StoreError> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(store_error)
 }
 
-/// An empty store in memory, which has the schema that the file must have.
-fn expected() -> Result<Connection, StoreError> {
+/// Creates an empty store in memory, to compare its schema with that of the file.
+fn create_expected() -> Result<Connection, StoreError> {
     let mut connection = Connection::open_in_memory().map_err(store_error)?;
     migrate(&mut connection)?;
     Ok(connection)
 }
 
-/// SQLite's own check of every page and index: what it finds damaged.
+/// Runs SQLite's integrity check of all pages and indexes, and returns what is damaged.
 pub(crate) fn check_pages(connection: &Connection) -> Result<Vec<String>, StoreError> {
-    match integrity_problems(connection) {
+    match list_integrity_problems(connection) {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
             Ok(vec![error.to_string()])
         }
@@ -102,8 +101,8 @@ pub(crate) fn check_pages(connection: &Connection) -> Result<Vec<String>, StoreE
     }
 }
 
-/// Puts what SQLite finds damaged into a report, in which nothing else is: nobody knows what can be read then.
-pub(crate) fn damaged_pages(problems: &[String]) -> CheckReport {
+/// Reports damaged pages and nothing else: whatever else is read may be wrong because of them.
+pub(crate) fn report_damaged_pages(problems: &[String]) -> CheckReport {
     let mut report = CheckReport::default();
     for problem in problems {
         let what = format!("SQLite reports damage: {problem}; the rest was not checked");
@@ -112,16 +111,16 @@ pub(crate) fn damaged_pages(problems: &[String]) -> CheckReport {
     report
 }
 
-fn integrity_problems(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
+fn list_integrity_problems(connection: &Connection) -> Result<Vec<String>, rusqlite::Error> {
     let mut statement = connection.prepare(&format!("PRAGMA integrity_check({MAX_OF_SQLITE})"))?;
     let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
     let lines: Vec<String> = lines.collect::<Result<_, _>>()?;
     Ok(lines.into_iter().filter(|line| line != "ok").collect())
 }
 
-/// The tables and indexes are those that this version makes. Gives whether they can be read.
+/// Compares tables and indexes with those of this version; returns whether they can be read.
 pub(crate) fn check_schema(connection: &Connection, report: &mut CheckReport) -> Result<bool, StoreError> {
-    let (found, expected) = (tables(connection)?, tables(&expected()?)?);
+    let (found, expected) = (list_tables(connection)?, list_tables(&create_expected()?)?);
     let mut add = |name: &str, what: &str| {
         let hint = "unless this was done on purpose, restore a copy of the store";
         report.add(Finding::new(Promise::Schema, format!("`{name}`"), what, hint));
@@ -139,14 +138,14 @@ pub(crate) fn check_schema(connection: &Connection, report: &mut CheckReport) ->
     Ok(expected.keys().all(|name| found.contains_key(name)))
 }
 
-fn tables(connection: &Connection) -> Result<BTreeMap<String, Option<String>>, StoreError> {
+fn list_tables(connection: &Connection) -> Result<BTreeMap<String, Option<String>>, StoreError> {
     let sql = "SELECT name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
     let mut statement = connection.prepare(sql).map_err(store_error)?;
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(store_error)?;
     rows.collect::<Result<_, _>>().map_err(store_error)
 }
 
-/// What is kept about the store itself can be read. Gives whether the rest can be read by it.
+/// Checks that the values of `meta` can be read; returns whether the rest can be read with them.
 pub(crate) fn check_meta(connection: &Connection, report: &mut CheckReport) -> Result<bool, StoreError> {
     let mut statement = connection.prepare("SELECT name, value FROM meta").map_err(store_error)?;
     let mut rows = statement.query([]).map_err(store_error)?;

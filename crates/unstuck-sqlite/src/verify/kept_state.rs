@@ -20,12 +20,11 @@ pub(crate) struct KeptState {
 }
 
 impl KeptState {
-    /// What is kept of a run.
     pub(crate) fn new(run: RunId, kept: Option<Result<RunSnapshot, String>>) -> KeptState {
         KeptState { run, kept, is_met: false }
     }
 
-    /// The run after the event at this position.
+    /// Compares the snapshot with the run as replayed up to `pos`, if the snapshot is of that event.
     pub(crate) fn compare(&mut self, pos: u64, now: Option<&Run>, findings: &mut Vec<Finding>) {
         let Some(Ok(kept)) =
             self.kept.as_ref().filter(|kept| kept.as_ref().is_ok_and(|kept| kept.head == pos))
@@ -40,7 +39,7 @@ impl KeptState {
         }
     }
 
-    /// All of the history has been read.
+    /// Reports a snapshot that is damaged, or of an event that is not in the history.
     pub(crate) fn finish(self, findings: &mut Vec<Finding>) {
         let (what, hint) = match self.kept {
             None => return,

@@ -14,8 +14,8 @@ use crate::verify::tables::HARMLESS;
 /// What to do about a damaged log.
 const UNHARMED: &str = "the run is not affected, only `unstuck logs` needs it; forgetting the run removes it";
 
-/// Looks at every log.
-pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+/// Checks that every log can be read, and that its run exists.
+pub(crate) fn check_logs(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
     let sql = "SELECT run, place, body, sum FROM attempt_log ORDER BY run, place";
     let mut statement = snapshot.connection.prepare(sql).map_err(store_error)?;
     let mut found = statement.query([]).map_err(store_error)?;
@@ -23,7 +23,7 @@ pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result
     while let Some(row) = found.next().map_err(store_error)? {
         let run = RunId(unsigned(row.get(0).map_err(store_error)?));
         let place = unsigned(row.get(1).map_err(store_error)?);
-        if let Err(why) = attempt_log::record(row, run, place, 2) {
+        if let Err(why) = attempt_log::read_log(row, run, place, 2) {
             let what = format!("it is damaged: {why}");
             report.add(Finding::new(Promise::Log, format!("log {place} of {run}"), what, UNHARMED));
         }

@@ -30,7 +30,7 @@ pub(crate) struct KnownPayloads {
 }
 
 impl KnownPayloads {
-    /// Whether there is such a payload, if that is known.
+    /// Returns whether a payload exists; `None` if its id is outside of what was read.
     pub(crate) fn has(&self, id: PayloadId) -> Option<bool> {
         let id = id.0.cast_signed();
         self.within.filter(|within| within.first <= id && id <= within.last)?;
@@ -48,6 +48,7 @@ struct KnownRuns<'s, 'c> {
 }
 
 impl KnownRuns<'_, '_> {
+    /// Returns whether a run exists: mostly it is one of the range, so that the file need not be asked.
     fn exists(&mut self, run: RunId) -> Result<bool, StoreError> {
         let is_own = self.own.binary_search_by_key(&run.0.cast_signed(), |own| own.0.cast_signed()).is_ok();
         if is_own || self.others.contains(&run) {
@@ -64,8 +65,9 @@ impl KnownRuns<'_, '_> {
     }
 }
 
-/// Every payload can be read, and belongs to a run: mostly to one of the same range. Gives which there are.
-pub(crate) fn check(
+/// Checks that every payload of a range can be read and belongs to an existing run. Returns which ones exist, for the
+/// runs that name them.
+pub(crate) fn check_payloads(
     snapshot: &Snapshot<'_>,
     range: Range,
     runs: &[RunId],
@@ -93,8 +95,9 @@ pub(crate) fn check(
             report.add(Finding::new(promise, id.to_string(), what, hint));
         };
         match body.as_str() {
-            Ok(body) if !checksum::is_valid(kept, checksum::of_payload(id, run, body)) => {
-                let of = payload_owner::payload(connection, run, id).map(|what| format!("{what} of {run}"));
+            Ok(body) if !checksum::is_sum_valid(kept, checksum::sum_payload(id, run, body)) => {
+                let of = payload_owner::describe_payload(connection, run, id)
+                    .map(|what| format!("{what} of {run}"));
                 let of = of.unwrap_or_else(|| format!("which belongs to {run}"));
                 add(Promise::Payload, format!("it is damaged, {of}: {}", checksum::WRONG_SUM), FORGET);
             }

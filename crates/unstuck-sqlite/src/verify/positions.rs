@@ -14,11 +14,11 @@ pub(crate) struct Positions {
 }
 
 impl Positions {
-    /// Adds a position; false if it was there.
+    /// Adds a position; false if it was there already.
     pub(crate) fn insert(&mut self, pos: u64) -> bool {
         let empty = || vec![0; 512].into_boxed_slice();
         let chunk = self.chunks.entry(pos / (BITS * WORDS)).or_insert_with(empty);
-        let (word, bit) = place(pos);
+        let (word, bit) = locate_bit(pos);
         let is_new = chunk[word] & bit == 0;
         chunk[word] |= bit;
         is_new
@@ -43,13 +43,13 @@ impl Positions {
     }
 
     pub(crate) fn contains(&self, pos: u64) -> bool {
-        let (word, bit) = place(pos);
+        let (word, bit) = locate_bit(pos);
         self.chunks.get(&(pos / (BITS * WORDS))).is_some_and(|chunk| chunk[word] & bit != 0)
     }
 }
 
-/// The word in its chunk, and the bit in that.
-fn place(pos: u64) -> (usize, u64) {
+/// Returns the index of a position's word within its chunk, and the bit in that word.
+fn locate_bit(pos: u64) -> (usize, u64) {
     let word = usize::try_from((pos / BITS) % WORDS).unwrap_or(0);
     (word, 1 << (pos % BITS))
 }

@@ -9,7 +9,7 @@ use unstuck_store::contract::StoreError;
 
 use crate::error::store_error;
 use crate::table::number;
-use crate::verify::tables::count;
+use crate::verify::tables::count_rows;
 
 /// So many runs are in a range at most.
 const MAX_RUNS: u64 = 2_000;
@@ -24,7 +24,7 @@ pub(crate) struct Range {
 }
 
 impl Range {
-    /// What a column is compared with. What is no number at all is after the last number.
+    /// Returns the bounds for SQL. Text and blobs sort after all numbers, so the last range has an open end.
     pub(crate) fn ends(self) -> [Value; 2] {
         let last = if self.last == i64::MAX { vec![0xff; 16].into() } else { self.last.into() };
         [self.first.into(), last]
@@ -52,9 +52,9 @@ struct Next {
 }
 
 impl Ranges<'_> {
-    /// Ranges for the runs with rows and these others, which are in order.
+    /// Divides the runs with rows and `others`, which are sorted, into ranges.
     pub(crate) fn new<'a>(connection: &Connection, others: &'a [RunId]) -> Result<Ranges<'a>, StoreError> {
-        let mut runs = count(connection, "run")?;
+        let mut runs = count_rows(connection, "run")?;
         let mut row = connection.prepare("SELECT 1 FROM run WHERE id = ?1").map_err(store_error)?;
         for other in others {
             runs += u64::from(!row.exists([other.0.cast_signed()]).map_err(store_error)?);
@@ -63,7 +63,7 @@ impl Ranges<'_> {
         Ok(Ranges { size, others, next: Mutex::new(Next { number: 0, first: Some(i64::MIN) }), runs })
     }
 
-    /// The next that nobody has taken, with its number.
+    /// Takes the next range that no thread has taken, with its number.
     pub(crate) fn take(&self, connection: &Connection) -> Result<Option<(usize, Range)>, StoreError> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(first) = next.first else { return Ok(None) };
@@ -73,7 +73,7 @@ impl Ranges<'_> {
         Ok(Some((number, Range { first, last })))
     }
 
-    /// Where the range ends that begins here.
+    /// Returns the last id of the range that begins at `first`.
     fn last_from(&self, connection: &Connection, first: i64) -> Result<i64, StoreError> {
         let sql = "SELECT id FROM run WHERE id >= ?1 ORDER BY id LIMIT 1 OFFSET ?2";
         let mut statement = connection.prepare_cached(sql).map_err(store_error)?;

@@ -16,7 +16,7 @@ use unstuck_store::verify::history::HistoryCheck;
 use unstuck_store::verify::{FORGET, Finding, Promise, RESTORE, movers};
 
 use crate::error::store_error;
-use crate::list_runs::bits;
+use crate::list_runs::encode_rests;
 use crate::stored_summary;
 use crate::table::payload;
 use crate::table::run_key;
@@ -33,7 +33,7 @@ use crate::verify::payloads::KnownPayloads;
 use crate::verify::positions::Positions;
 use crate::verify::ranges::Range;
 use crate::verify::snapshot::Snapshot;
-use crate::verify::tables::tell_unreadable;
+use crate::verify::tables::report_unreadable;
 use crate::verify::wakes::{LeaseRow, StoredWakeRows};
 
 /// Looks at runs, and keeps what is looked at once all are known.
@@ -129,8 +129,8 @@ impl<'c> RunChecks<'c> {
         })
     }
 
-    /// Looks at the runs in this range, which are these, and at what is kept of them.
-    pub(crate) fn runs(
+    /// Checks the runs of a range, reading all their tables once in order of run.
+    pub(crate) fn check_runs(
         &mut self,
         range: Range,
         ids: &[RunId],
@@ -158,12 +158,13 @@ impl<'c> RunChecks<'c> {
             select("id, flow, state, parent, head, slot, local, rests, version, summary", "run", "id")?;
         let mut found = ByRun::new(statement.query(ends()).map_err(store_error)?, read_row)?;
         for id in ids.iter().copied() {
-            let row = found.of(id).map(|rows| rows.into_iter().next());
+            let row = found.take_rows(id).map(|rows| rows.into_iter().next());
             let mut kept = |row: &Option<RunRowState>| {
                 // Only a run with a row has wakeups in rows, and a state.
-                let wakes = if row.is_some() { wakes.of(id)? } else { Vec::new() };
-                let snapshot = if row.is_some() { snapshots.of(id)?.pop().flatten() } else { None };
-                let (leases, errors, open) = (leases.of(id)?, errors.of(id)?, open.of(id)?);
+                let wakes = if row.is_some() { wakes.take_rows(id)? } else { Vec::new() };
+                let snapshot = if row.is_some() { snapshots.take_rows(id)?.pop().flatten() } else { None };
+                let (leases, errors, open) =
+                    (leases.take_rows(id)?, errors.take_rows(id)?, open.take_rows(id)?);
                 Ok(StoredRun { wakes, leases, errors, open, snapshot })
             };
             match row.and_then(|row| Ok((kept(&row)?, row))) {
@@ -171,12 +172,12 @@ impl<'c> RunChecks<'c> {
                     if let Some(row) = &row {
                         self.totals.rows.add_row(id, &row.state, row.parent.is_some(), &row.flow);
                     }
-                    self.run(id, row.as_ref(), kept, report)?;
+                    self.check_or_report(id, row.as_ref(), kept, report)?;
                 }
                 Err(error) if !error.is_transient() => {
                     report.runs += 1;
                     self.snapshot.broken.insert(id);
-                    report.add(unreadable(&id.to_string(), &error));
+                    report.add(unreadable_finding(&id.to_string(), &error));
                 }
                 Err(error) => return Err(error),
             }
@@ -184,7 +185,7 @@ impl<'c> RunChecks<'c> {
         for (parent, by_user) in std::mem::take(&mut self.parents) {
             let mut findings = Vec::new();
             let result = self.check_movers(&parent, by_user, &mut findings);
-            tell_unreadable(&parent.id.to_string(), result, report)?;
+            report_unreadable(&parent.id.to_string(), result, report)?;
             report.extend(findings);
         }
         self.totals.has_stray_wakes |= wakes.finish()? | leases.finish()?;
@@ -193,8 +194,8 @@ impl<'c> RunChecks<'c> {
         Ok(())
     }
 
-    /// One run; what cannot be read of it is a finding.
-    fn run(
+    /// Checks a run; a row that cannot be read is a finding, and not the end of the check.
+    fn check_or_report(
         &mut self,
         id: RunId,
         row: Option<&RunRowState>,
@@ -208,9 +209,10 @@ impl<'c> RunChecks<'c> {
             findings.extend(of_summary);
         }
         report.extend(findings);
-        tell_unreadable(&id.to_string(), result, report)
+        report_unreadable(&id.to_string(), result, report)
     }
 
+    /// Replays the history of a run, and compares everything stored about it with the result.
     fn check_run(
         &mut self,
         id: RunId,
@@ -276,7 +278,7 @@ impl<'c> RunChecks<'c> {
         self.check_state(history, &wakes, kept.open, findings)
     }
 
-    /// The row says what the history gives up to there.
+    /// Compares the row with what the history gives up to the event that the row covers.
     fn compare_row(&self, row: Option<&RunRowState>, history: &HistoryCheck, findings: &mut Vec<Finding>) {
         let (Some(row), Some(run)) = (row, history.run()) else { return };
         let mut differs = |what: &str, said: &dyn Display, is: &dyn Display| {
@@ -294,7 +296,7 @@ impl<'c> RunChecks<'c> {
             let shown = |run: Option<RunId>| run.map_or("none".to_owned(), |run| run.to_string());
             differs("parent", &shown(row.parent), &shown(parent));
         }
-        let rests = bits(run.attention());
+        let rests = encode_rests(run.attention());
         // Rows from before this was kept do not say.
         if let Some(said) = row.rests.filter(|said| *said != rests) {
             differs("rest", &said, &rests);
@@ -318,7 +320,7 @@ impl<'c> RunChecks<'c> {
         }
     }
 
-    /// What follows from the state that the history gives.
+    /// Checks what must follow from the replayed state: wakeups, slot, open errors and what the run waits for.
     fn check_state(
         &mut self,
         history: HistoryCheck,
@@ -373,7 +375,7 @@ impl<'c> RunChecks<'c> {
         Ok(())
     }
 
-    /// Something will move it.
+    /// Checks that a run which is not final has something that will advance it.
     fn check_movers(
         &mut self,
         run: &Run,
@@ -411,7 +413,7 @@ impl<'c> RunChecks<'c> {
         let mut add = |promise: Promise, what: String| {
             findings.push(Finding::new(promise, run.id.to_string(), what, RESTORE));
         };
-        match run_key::run_of_key(connection, flow, key)? {
+        match run_key::find_run_of_key(connection, flow, key)? {
             Some(found) if found == run.id => self.totals.keys += 1,
             Some(found) => add(Promise::Key, format!("its key `{key}` in flow `{flow}` leads to {found}")),
             None => add(
@@ -424,7 +426,7 @@ impl<'c> RunChecks<'c> {
             Payload::Inline(json) => is_digest_of(kept, json.text()),
             // One that cannot be read has a finding of its own.
             Payload::Stored(id) => {
-                payload::payload_text(connection, *id, |text| is_digest_of(kept, text))?.unwrap_or(true)
+                payload::with_payload_text(connection, *id, |text| is_digest_of(kept, text))?.unwrap_or(true)
             }
         };
         if !is_same {
@@ -454,13 +456,13 @@ impl<'c> RunChecks<'c> {
     }
 }
 
-/// What the row tells lists is what the history gives. Whatever else is wrong with a run makes it differ: so it is told
-/// where nothing else is wrong.
+/// Compares the summary in the row with the replayed run. Any other fault makes it differ too, so the caller reports
+/// it only if nothing else is wrong.
 fn compare_summary(row: Option<&RunRowState>, run: Option<&Run>) -> Option<Finding> {
     let (row, run) = (row?, run?);
     // Rows from before this was kept do not say.
     let said = row.summary.as_ref()?;
-    let is = stored_summary::text_of(&RunSummary::of(run)).ok()?;
+    let is = stored_summary::write_summary_text(&RunSummary::of(run)).ok()?;
     let what = || {
         format!(
             "its row says that its summary is {said}, but by its history it is {is}: it would be listed wrongly"
@@ -469,8 +471,7 @@ fn compare_summary(row: Option<&RunRowState>, run: Option<&Run>) -> Option<Findi
     (*said != is).then(|| Finding::new(Promise::Row, row.id.to_string(), what(), RESTORE))
 }
 
-/// Something that cannot be read at all.
-pub(crate) fn unreadable(place: &str, error: &StoreError) -> Finding {
+pub(crate) fn unreadable_finding(place: &str, error: &StoreError) -> Finding {
     let what = match error {
         StoreError::Broken(what) => what.clone(),
         other => other.to_string(),
@@ -479,10 +480,10 @@ pub(crate) fn unreadable(place: &str, error: &StoreError) -> Finding {
 }
 
 fn read_row(row: &rusqlite::Row<'_>) -> Result<RunRowState, StoreError> {
-    to_row(row).map_err(store_error)
+    map_row(row).map_err(store_error)
 }
 
-fn to_row(row: &rusqlite::Row<'_>) -> Result<RunRowState, rusqlite::Error> {
+fn map_row(row: &rusqlite::Row<'_>) -> Result<RunRowState, rusqlite::Error> {
     Ok(RunRowState {
         id: RunId(unsigned(row.get(0)?)),
         flow: row.get(1)?,

@@ -11,7 +11,7 @@ use crate::error::store_error;
 use crate::verify::ranges::Ranges;
 use crate::verify::run::{RunChecks, Totals};
 use crate::verify::snapshot::{Snapshot, Versions};
-use crate::verify::tables::tell_unreadable;
+use crate::verify::tables::report_unreadable;
 use crate::verify::{CheckReport, file, payloads};
 
 /// What all threads see.
@@ -34,8 +34,9 @@ pub(crate) struct CheckShard {
     pub(crate) broken: FxHashSet<RunId>,
 }
 
-/// Looks at ranges until there are no more, on a connection of its own. `None` where there can be none: then others do it.
-pub(crate) fn help(
+/// Opens a connection and checks ranges until none is left. `None` if it cannot be opened: other threads take the
+/// ranges.
+pub(crate) fn check_on_own_connection(
     path: &Path,
     flows: &Versions,
     shared: &Shared<'_>,
@@ -45,12 +46,12 @@ pub(crate) fn help(
     let moment = Snapshot::moment(&transaction)?;
     let snapshot = Snapshot::read(&transaction, flows, &mut CheckReport::default())?;
     let mut checks = RunChecks::new(snapshot)?;
-    let reports = work(&mut checks, shared, &mut |_| {})?;
+    let reports = check_ranges(&mut checks, shared, &mut |_| {})?;
     Ok(Some(CheckShard { moment, reports, totals: checks.totals, broken: checks.snapshot.broken }))
 }
 
-/// Looks at ranges until there are no more.
-pub(crate) fn work(
+/// Checks ranges until none is left or the check is stopped.
+pub(crate) fn check_ranges(
     checks: &mut RunChecks<'_>,
     shared: &Shared<'_>,
     tell: &mut dyn FnMut(u64),
@@ -62,11 +63,11 @@ pub(crate) fn work(
         let mut report = CheckReport::default();
         let mut ids = Vec::new();
         let found = checks.snapshot.ids_in(range).map(|found| ids = found);
-        tell_unreadable("the runs", found, &mut report)?;
-        let payloads = payloads::check(&checks.snapshot, range, &ids, &mut report);
+        report_unreadable("the runs", found, &mut report)?;
+        let payloads = payloads::check_payloads(&checks.snapshot, range, &ids, &mut report);
         let known = payloads.map(|known| checks.payloads = known);
-        tell_unreadable("the payloads", known, &mut report)?;
-        tell_unreadable("the runs", checks.runs(range, &ids, &mut report), &mut report)?;
+        report_unreadable("the payloads", known, &mut report)?;
+        report_unreadable("the runs", checks.check_runs(range, &ids, &mut report), &mut report)?;
         let before = shared.done.fetch_add(report.runs, Ordering::Relaxed);
         tell(before + report.runs);
         reports.push((number, report));

@@ -26,7 +26,7 @@ use crate::table::number;
 use crate::table::unsigned;
 use crate::verify::CheckReport;
 use crate::verify::chain::Chain;
-use crate::verify::errors::recorded_after;
+use crate::verify::errors::load_recorded_after;
 use crate::verify::ranges::Range;
 
 /// So many runs that others depend on are remembered.
@@ -73,21 +73,21 @@ impl<'c> Snapshot<'c> {
         flows: &'c Versions,
         report: &mut CheckReport,
     ) -> Result<Snapshot<'c>, StoreError> {
-        let flushed = meta::meta(connection, "flushed")?.map_or(0, unsigned);
-        let tail = tail(connection, flushed)?;
+        let flushed = meta::load_number(connection, "flushed")?.map_or(0, unsigned);
+        let tail = load_tail_heads(connection, flushed)?;
         let mut tail_ids: Vec<RunId> = tail.keys().copied().collect();
         tail_ids.sort_unstable_by_key(|run| run.0.cast_signed());
         Ok(Snapshot {
             connection,
             flows,
-            notices: notices(connection, report)?,
+            notices: load_notices(connection, report)?,
             tail,
             tail_ids,
             broken: FxHashSet::default(),
-            last_id: meta::meta(connection, "last_id")?.map_or(0, unsigned),
-            last_time: meta::meta(connection, "last_time")?.map_or(Time(i64::MIN), Time),
-            clock: meta::clock(connection).unwrap_or_default(),
-            errors_from: recorded_after(connection)?,
+            last_id: meta::load_number(connection, "last_id")?.map_or(0, unsigned),
+            last_time: meta::load_number(connection, "last_time")?.map_or(Time(i64::MIN), Time),
+            clock: meta::load_clock(connection).unwrap_or_default(),
+            errors_from: load_recorded_after(connection)?,
             neighbours: FxHashMap::default(),
             parents: FxHashSet::default(),
             awaited: FxHashMap::default(),
@@ -109,7 +109,7 @@ impl<'c> Snapshot<'c> {
         Ok(ids)
     }
 
-    /// What two snapshots of the same moment have in common.
+    /// Returns what identifies the state of the file that a connection sees: two snapshots with the same are equal.
     pub(crate) fn moment(connection: &Connection) -> Result<String, StoreError> {
         let sql = "SELECT coalesce((SELECT max(pos) FROM event), 0) || ' '
             || (SELECT group_concat(name || '=' || quote(value)) FROM (SELECT name, value FROM meta ORDER BY name))";
@@ -117,7 +117,8 @@ impl<'c> Snapshot<'c> {
         Ok(moment.unwrap_or_default())
     }
 
-    /// What is known of a run once it has been read, for those that depend on it. Gives whether it waits for others.
+    /// Keeps what others need to know of a run that was replayed, so that it is not replayed again. Returns whether
+    /// it waits for others.
     pub(crate) fn remember(&mut self, run: &Run) -> bool {
         let awaited = if run.is_final() { Vec::new() } else { awaited(run) };
         // Nobody asks about a run that has neither children nor a parent.
@@ -148,18 +149,18 @@ impl<'c> Snapshot<'c> {
         self.awaited.extend(children.into_iter().filter_map(known));
     }
 
-    /// Whether a notice is on its way that tells how this target came out.
+    /// Returns whether a notice with the result of this target is under way.
     pub(crate) fn is_told(&self, target: BulkRef) -> bool {
         let tells = |body: &NoticeBody| matches!(body, NoticeBody::TargetEnded { place, .. } if *place == target.place);
         self.notices.get(&ThingRef::Bulk(target.bulk)).is_some_and(|told| told.iter().any(tells))
     }
 
-    /// Everything that a notice is on its way to, with the notices.
+    /// Lists undelivered notices with their receivers.
     pub(crate) fn notices(&self) -> impl Iterator<Item = (ThingRef, &NoticeBody)> {
         self.notices.iter().flat_map(|(to, bodies)| bodies.iter().map(|body| (*to, body)))
     }
 
-    /// Whether a clock that was ahead was set back: what was recorded before may be later than what was recorded since.
+    /// Returns whether the clock was ever set back: times of events need not grow then.
     pub(crate) fn was_set_back(&self) -> bool {
         self.clock.corrections.iter().any(|correction| correction.shift() < 0)
     }
@@ -179,12 +180,12 @@ impl<'c> Snapshot<'c> {
     pub(crate) fn head(&self, run: RunId) -> Result<Option<u64>, StoreError> {
         match self.tail.get(&run) {
             Some(head) => Ok(Some(*head)),
-            None => Ok(self.row(run)?.map(|(head, _)| head)),
+            None => Ok(self.load_row(run)?.map(|(head, _)| head)),
         }
     }
 
-    /// Where the row of a run says that its history ends, and whether it says that the run is final.
-    fn row(&self, run: RunId) -> Result<Option<(u64, bool)>, StoreError> {
+    /// Loads the position that the row of a run covers, and whether the row is final.
+    fn load_row(&self, run: RunId) -> Result<Option<(u64, bool)>, StoreError> {
         let mut statement = self
             .connection
             .prepare_cached("SELECT head, state FROM run WHERE id = ?1")
@@ -197,11 +198,12 @@ impl<'c> Snapshot<'c> {
         statement.query_row([number(run.0)?], row).optional().map_err(store_error)
     }
 
-    fn look_at(&self, run: RunId) -> Result<Neighbour, StoreError> {
+    /// Finds out about a run that another depends on; replays it unless its row is final.
+    fn load_neighbour(&self, run: RunId) -> Result<Neighbour, StoreError> {
         if self.broken.contains(&run) {
             return Ok(Neighbour::Damaged);
         }
-        let head = match (self.tail.get(&run), self.row(run)?) {
+        let head = match (self.tail.get(&run), self.load_row(run)?) {
             (Some(head), _) => *head,
             (None, None) => return Ok(Neighbour::Absent),
             (None, Some((_, true))) => return Ok(Neighbour::Final),
@@ -214,6 +216,7 @@ impl<'c> Snapshot<'c> {
         })
     }
 
+    /// Replays a run without reporting what is wrong: that is done where the run itself is checked.
     fn replay(&self, run: RunId, head: u64) -> Result<HistoryCheck, StoreError> {
         let mut history = HistoryCheck::new(run);
         let mut statement = Chain::statement(self.connection)?;
@@ -228,15 +231,17 @@ impl<'c> Snapshot<'c> {
 }
 
 impl Neighbours for Snapshot<'_> {
+    /// Returns what is known of a run, or loads and remembers it.
     fn neighbour(&mut self, run: RunId) -> Result<Neighbour, StoreError> {
         if let Some(known) = self.neighbours.get(&run) {
             return Ok(*known);
         }
-        let found = self.look_at(run)?;
+        let found = self.load_neighbour(run)?;
         self.remember_neighbour(run, found);
         Ok(found)
     }
 
+    /// Replays the parent once for all of its children.
     fn awaits(&mut self, parent: RunId, child: RunId) -> Result<Option<ParentAttempt>, StoreError> {
         if !self.parents.contains(&parent) {
             let history = self.head(parent)?.map(|head| self.replay(parent, head)).transpose()?;
@@ -251,14 +256,14 @@ impl Neighbours for Snapshot<'_> {
     }
 }
 
-/// Every flow version, compiled.
-pub(crate) fn flows(
+/// Compiles every stored flow version; one that cannot be compiled is a finding.
+pub(crate) fn compile_flows(
     connection: &Connection,
     compile: &mut dyn FnMut(&FlowRecord) -> Result<Flow, String>,
     report: &mut CheckReport,
 ) -> Result<Versions, StoreError> {
     let mut flows = BTreeMap::new();
-    for (number, (record, damage)) in (1..).zip(flow::flow_rows(connection, FlowId(0), usize::MAX)?) {
+    for (number, (record, damage)) in (1..).zip(flow::list_flow_rows(connection, FlowId(0), usize::MAX)?) {
         report.flows += 1;
         let FlowRecord { id, name, version, .. } = &record;
         let place = format!("version {version} of flow `{name}`");
@@ -296,8 +301,8 @@ pub(crate) fn flows(
     Ok(flows)
 }
 
-/// Undelivered notices by what they are for.
-fn notices(
+/// Loads undelivered notices by receiver; a damaged one is a finding.
+fn load_notices(
     connection: &Connection,
     report: &mut CheckReport,
 ) -> Result<FxHashMap<ThingRef, Vec<NoticeBody>>, StoreError> {
@@ -311,7 +316,7 @@ fn notices(
         let body = row.get_ref(1).map_err(store_error)?;
         let kept: Option<i64> = row.get(2).map_err(store_error)?;
         let read = match body.as_str() {
-            Ok(body) if !checksum::is_valid(kept, checksum::sum(&[unsigned(id)], &[body])) => {
+            Ok(body) if !checksum::is_sum_valid(kept, checksum::sum_row(&[unsigned(id)], &[body])) => {
                 Err(checksum::WRONG_SUM.to_owned())
             }
             read => read.map_err(|error| error.to_string()),
@@ -327,8 +332,8 @@ fn notices(
     Ok(notices)
 }
 
-/// The last event of each run that has one after `flushed`.
-fn tail(connection: &Connection, flushed: u64) -> Result<FxHashMap<RunId, u64>, StoreError> {
+/// Loads the last event of each run that has one after `flushed`, the position that rows cover.
+fn load_tail_heads(connection: &Connection, flushed: u64) -> Result<FxHashMap<RunId, u64>, StoreError> {
     let sql = "SELECT pos, run FROM event WHERE pos > ?1 ORDER BY pos";
     let mut statement = connection.prepare(sql).map_err(store_error)?;
     let mut rows = statement.query([number(flushed)?]).map_err(store_error)?;

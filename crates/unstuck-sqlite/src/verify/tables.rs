@@ -20,20 +20,20 @@ use crate::verify::chain::Chain;
 use crate::verify::counts;
 use crate::verify::errors;
 use crate::verify::logs;
-use crate::verify::run::{Totals, unreadable};
+use crate::verify::run::{Totals, unreadable_finding};
 use crate::verify::snapshot::Snapshot;
 
 /// What to do about something that is only in the way.
 pub(crate) const HARMLESS: &str = "no run is affected; unless the file was changed by hand, keep a copy of the store and report this as a bug";
 
-/// What needs no run to have been looked at.
-pub(crate) fn check(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
-    tell_unreadable("the errors", errors::check(snapshot, report), report)?;
-    tell_unreadable("the logs", logs::check(snapshot, report), report)?;
-    tell_unreadable("the policies", errors::policies(snapshot, report), report)
+/// Checks tables that can be checked without replaying runs.
+pub(crate) fn check_tables(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+    report_unreadable("the errors", errors::check_errors(snapshot, report), report)?;
+    report_unreadable("the logs", logs::check_logs(snapshot, report), report)?;
+    report_unreadable("the policies", errors::check_policies(snapshot, report), report)
 }
 
-/// What is known once all runs have been looked at.
+/// Checks what can only be known once all runs were replayed, such as rows that belong to no run.
 pub(crate) fn check_totals(
     snapshot: &mut Snapshot<'_>,
     totals: &mut Totals,
@@ -46,43 +46,44 @@ pub(crate) fn check_totals(
         }
     }
     if has_orphaned_events(snapshot.connection, totals)? {
-        tell_unreadable("the log", orphaned_events(snapshot, totals, report), report)?;
+        report_unreadable("the log", report_orphaned_events(snapshot, totals, report), report)?;
     }
     if totals.has_stray_wakes {
-        tell_unreadable("the wakeups", orphaned_wakeups(snapshot, report), report)?;
+        report_unreadable("the wakeups", report_orphaned_wakeups(snapshot, report), report)?;
     }
     if totals.has_stray_errors {
-        tell_unreadable("the errors", errors::strays(snapshot, report), report)?;
+        report_unreadable("the errors", errors::check_stray_errors(snapshot, report), report)?;
     }
     if totals.has_stray_snapshots {
-        tell_unreadable("the stored states", orphaned_snapshots(snapshot, report), report)?;
+        report_unreadable("the stored states", report_orphaned_snapshots(snapshot, report), report)?;
     }
-    tell_unreadable("the notices", notices(snapshot, report), report)?;
-    tell_unreadable("the keys", orphaned_keys(snapshot, totals, report), report)?;
-    tell_unreadable("the bulk actions", bulks::check(snapshot, totals, report), report)?;
-    tell_unreadable(
+    report_unreadable("the notices", check_notices(snapshot, report), report)?;
+    report_unreadable("the keys", report_orphaned_keys(snapshot, totals, report), report)?;
+    report_unreadable("the bulk actions", bulks::check_bulks(snapshot, totals, report), report)?;
+    report_unreadable(
         "the counts",
-        counts::check(snapshot.connection, std::mem::take(&mut totals.rows), report),
+        counts::check_counts(snapshot.connection, std::mem::take(&mut totals.rows), report),
         report,
     )
 }
 
-/// Something that cannot be read is a finding.
-pub(crate) fn tell_unreadable(
+/// Turns an error that would come again into a finding, so that the rest is still checked; a transient one ends the
+/// check.
+pub(crate) fn report_unreadable(
     what: &str,
     result: Result<(), StoreError>,
     report: &mut CheckReport,
 ) -> Result<(), StoreError> {
     match result {
         Err(error) if !error.is_transient() => {
-            report.add(unreadable(what, &error));
+            report.add(unreadable_finding(what, &error));
             Ok(())
         }
         result => result,
     }
 }
 
-pub(crate) fn count(connection: &Connection, table: &str) -> Result<u64, StoreError> {
+pub(crate) fn count_rows(connection: &Connection, table: &str) -> Result<u64, StoreError> {
     let sql = format!("SELECT count(*) FROM {table}");
     connection.query_row(&sql, [], |row| row.get(0)).map(unsigned).map_err(store_error)
 }
@@ -91,11 +92,11 @@ pub(crate) fn count(connection: &Connection, table: &str) -> Result<u64, StoreEr
 /// ever forgotten, every position from the first, which is 1, to the last is in a history, and nobody has to count.
 fn has_orphaned_events(connection: &Connection, totals: &Totals) -> Result<bool, StoreError> {
     let visited = totals.visited.len();
-    Ok(visited != event::last_position(connection)? && visited != count(connection, "event")?)
+    Ok(visited != event::load_last_position(connection)? && visited != count_rows(connection, "event")?)
 }
 
-/// Every event is in the history of a run: opening the store would not find it otherwise.
-fn orphaned_events(
+/// Reports events that are in the history of no run.
+fn report_orphaned_events(
     snapshot: &mut Snapshot<'_>,
     totals: &Totals,
     report: &mut CheckReport,
@@ -114,16 +115,16 @@ fn orphaned_events(
     Ok(())
 }
 
-/// Every timer, queue entry and lease is that of a run.
-fn orphaned_wakeups(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+/// Reports timers, queue entries and leases of runs that do not exist.
+fn report_orphaned_wakeups(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
     let connection = snapshot.connection;
     // Only a run with a row has wakeups in rows.
-    each_run(connection, "SELECT DISTINCT run FROM wake WHERE run NOT IN (SELECT id FROM run)", |run| {
+    for_each_run(connection, "SELECT DISTINCT run FROM wake WHERE run NOT IN (SELECT id FROM run)", |run| {
         let what = "it has a timer or queue entry, but no row";
         report.add(Finding::new(Promise::Wakeup, run.to_string(), what, RESTORE));
         Ok(())
     })?;
-    each_run(connection, "SELECT DISTINCT run FROM lease WHERE run NOT IN (SELECT id FROM run)", |run| {
+    for_each_run(connection, "SELECT DISTINCT run FROM lease WHERE run NOT IN (SELECT id FROM run)", |run| {
         if !snapshot.tail.contains_key(&run) {
             let what = "it has a lease, but the run does not exist";
             report.add(Finding::new(Promise::Wakeup, run.to_string(), what, HARMLESS));
@@ -132,17 +133,17 @@ fn orphaned_wakeups(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result
     })
 }
 
-/// Every state that is kept is that of a run with a row.
-fn orphaned_snapshots(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+/// Reports snapshots of runs without a row.
+fn report_orphaned_snapshots(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
     let sql = "SELECT run FROM run_snapshot WHERE run NOT IN (SELECT id FROM run)";
-    each_run(snapshot.connection, sql, |run| {
+    for_each_run(snapshot.connection, sql, |run| {
         let what = "its state is stored, but it has no row";
         report.add(Finding::new(Promise::Snapshot, run.to_string(), what, HARMLESS));
         Ok(())
     })
 }
 
-pub(crate) fn each_run(
+pub(crate) fn for_each_run(
     connection: &Connection,
     sql: &str,
     mut each: impl FnMut(RunId) -> Result<(), StoreError>,
@@ -155,15 +156,15 @@ pub(crate) fn each_run(
     Ok(())
 }
 
-/// Every key is that of the run that it leads to. Each run with a key was found by it; so only where there are more
-/// keys than such runs, somebody has to look which.
-fn orphaned_keys(
+/// Reports keys that lead to a run which does not have them. Every run with a key was found by it, so rows are only
+/// searched if there are more keys than such runs.
+fn report_orphaned_keys(
     snapshot: &Snapshot<'_>,
     totals: &Totals,
     report: &mut CheckReport,
 ) -> Result<(), StoreError> {
     let connection = snapshot.connection;
-    if count(connection, "run_key")? == totals.keys {
+    if count_rows(connection, "run_key")? == totals.keys {
         return Ok(());
     }
     let mut statement = connection.prepare("SELECT flow, key, run FROM run_key").map_err(store_error)?;
@@ -172,7 +173,7 @@ fn orphaned_keys(
         let (flow, key): (String, String) =
             (row.get(0).map_err(store_error)?, row.get(1).map_err(store_error)?);
         let run = RunId(unsigned(row.get(2).map_err(store_error)?));
-        let Some(has) = key_of(snapshot, run)? else { continue };
+        let Some(has) = load_key(snapshot, run)? else { continue };
         let what = match has {
             KeyOf::Nobody => {
                 format!("it leads to {run}, which does not exist: its flow cannot be started with it")
@@ -195,7 +196,7 @@ enum KeyOf {
 }
 
 /// The flow and key of a run, from its start; `None` where that cannot be read.
-fn key_of(snapshot: &Snapshot<'_>, run: RunId) -> Result<Option<KeyOf>, StoreError> {
+fn load_key(snapshot: &Snapshot<'_>, run: RunId) -> Result<Option<KeyOf>, StoreError> {
     if snapshot.broken.contains(&run) {
         return Ok(None);
     }
@@ -211,8 +212,8 @@ fn key_of(snapshot: &Snapshot<'_>, run: RunId) -> Result<Option<KeyOf>, StoreErr
     Ok(flow.map(|flow| KeyOf::Run(flow, started.key.as_ref().map(ToString::to_string))))
 }
 
-/// Every notice has somebody to go to, and carries what is there.
-fn notices(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+/// Checks that the receiver of every notice exists, and that what the notice names does.
+fn check_notices(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
     let mut found: Vec<(ThingRef, &NoticeBody)> = snapshot.notices().collect();
     found.sort_unstable_by_key(|(to, _)| *to);
     for (to, body) in found {
@@ -241,7 +242,7 @@ fn notices(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), Stor
                     add(Promise::Notice, "it tells how a target came out, but a run has none".to_owned());
                     continue;
                 };
-                if bulk::total(snapshot.connection, id)?.is_none_or(|total| *place >= total) {
+                if bulk::find_total(snapshot.connection, id)?.is_none_or(|total| *place >= total) {
                     add(Promise::Notice, format!("there is no target {place} of it to tell about"));
                 }
                 continue;
@@ -256,15 +257,15 @@ fn notices(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), Stor
         {
             add(Promise::Payload, format!("its payload {id} is missing"));
         }
-        if let Some(what) = wrong_address(snapshot, to, body, origin)? {
+        if let Some(what) = find_wrong_address(snapshot, to, body, origin)? {
             add(Promise::Notice, what);
         }
     }
     Ok(())
 }
 
-/// What is wrong with whom a notice between a parent and a child is for.
-fn wrong_address(
+/// Returns what is wrong if a notice between parent and child is not for the run that it should be for.
+fn find_wrong_address(
     snapshot: &Snapshot<'_>,
     to: RunId,
     body: &NoticeBody,

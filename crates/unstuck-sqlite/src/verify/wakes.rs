@@ -17,7 +17,7 @@ use unstuck_store::verify::{Finding, Promise};
 use crate::error::store_error;
 use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups, from_text};
 use crate::table::wake::WakeRow;
-use crate::table::wake::unit;
+use crate::table::wake::unit_from_columns;
 
 /// What to do where the data is whole and the waking of a run is not.
 const WAKE_AGAIN: &str =
@@ -50,13 +50,13 @@ impl LeaseRow {
 
     pub(crate) fn read(row: &Row<'_>) -> Result<LeaseRow, StoreError> {
         let number = |place: usize| row.get::<_, i64>(place).map_err(store_error);
-        let unit = unit(number(1)?, number(2)?);
+        let unit = unit_from_columns(number(1)?, number(2)?);
         Ok(LeaseRow { unit, due: Time(number(3)?), planned: Time(number(4)?), heard: Time(number(5)?) })
     }
 }
 
 impl StoredWakeRows {
-    /// What the rows have.
+    /// Collects the wakeups that the rows of a parked run have.
     pub(crate) fn of_rows(rows: Vec<WakeRow>, slot: Option<&str>) -> Result<StoredWakeRows, StoreError> {
         let mut kept = StoredWakeRows::default();
         for WakeRow { unit, timer, ready, .. } in rows {
@@ -69,7 +69,7 @@ impl StoredWakeRows {
         Ok(kept)
     }
 
-    /// What one event of the log has changed. A timer that is set to the same time again is the same.
+    /// Applies the wakeups of an event after the row. A timer set to the same time again keeps its lease.
     pub(crate) fn change(&mut self, wakes: StoredWakeups) {
         let mut before = if wakes.replaces_all { std::mem::take(&mut self.places) } else { BTreeMap::new() };
         for (unit, Wakeup { ready, due }) in wakes.list.into_iter().map(StoredWakeup::wakeup) {
@@ -83,7 +83,7 @@ impl StoredWakeRows {
         self.slot = wakes.slot;
     }
 
-    /// Signs of life have moved leases since. One of an attempt that has ended is over.
+    /// Applies lease rows, which heartbeats write. A lease of an attempt that has ended since is ignored.
     pub(crate) fn move_leases(&mut self, leases: Vec<LeaseRow>) {
         for LeaseRow { unit, due, planned, heard } in leases {
             let timer = self.places.get_mut(&unit).and_then(|kept| kept.timer.as_mut());
@@ -94,7 +94,7 @@ impl StoredWakeRows {
         }
     }
 
-    /// Compares with what the state of the run asks for.
+    /// Compares the stored wakeups with those that the state of the run needs.
     pub(crate) fn compare(&self, run: &Run, flow: &Flow, findings: &mut Vec<Finding>) {
         let wanted: BTreeMap<_, _> = wakeups(run, flow).into_iter().collect();
         let mut add = |what: String| {
@@ -103,21 +103,26 @@ impl StoredWakeRows {
         for (unit, wakeup) in &wanted {
             let kept = self.places.get(unit).map(StoredWakeRow::wakeup).unwrap_or_default();
             if kept != *wakeup {
-                add(format!("{} needs {}, but {} is stored", name(flow, *unit), shown(wakeup), shown(&kept)));
+                add(format!(
+                    "{} needs {}, but {} is stored",
+                    place_name(flow, *unit),
+                    describe_wakeup(wakeup),
+                    describe_wakeup(&kept)
+                ));
             }
         }
         for (unit, kept) in &self.places {
             if !wanted.contains_key(unit) {
                 add(format!(
                     "{} is stored for {}, which needs nothing",
-                    shown(&kept.wakeup()),
-                    name(flow, *unit)
+                    describe_wakeup(&kept.wakeup()),
+                    place_name(flow, *unit)
                 ));
             } else if let Some(timer) =
-                kept.timer.filter(|timer| Some(timer.due) != moved(run, flow, *unit, *timer))
+                kept.timer.filter(|timer| Some(timer.due) != moved_due(run, flow, *unit, *timer))
             {
                 let Timer { due, set, .. } = timer;
-                add(format!("the timer of {} was set to {set} but is at {due}", name(flow, *unit)));
+                add(format!("the timer of {} was set to {set} but is at {due}", place_name(flow, *unit)));
             }
         }
         let slot = StoredSlot::of(&slot_claim(run, flow));
@@ -128,25 +133,25 @@ impl StoredWakeRows {
 }
 
 impl StoredWakeRow {
-    /// What was planned, signs of life apart.
+    /// Returns the wakeup as planned, without what heartbeats have moved.
     fn wakeup(&self) -> Wakeup {
         Wakeup { ready: self.ready.clone(), due: self.timer.map(|timer| timer.set) }
     }
 }
 
 /// When a timer is due after the sign of life that it was moved by.
-fn moved(run: &Run, flow: &Flow, unit: Option<UnitRef>, timer: Timer) -> Option<Time> {
+fn moved_due(run: &Run, flow: &Flow, unit: Option<UnitRef>, timer: Timer) -> Option<Time> {
     let Some(heard) = timer.heard else { return Some(timer.set) };
     let unit = unit?;
     let live = run.unit(unit)?.state.live()?;
     first_limit(flow.step(unit.step), live, Some(heard)).map(|(due, _)| due)
 }
 
-fn name(flow: &Flow, unit: Option<UnitRef>) -> String {
+fn place_name(flow: &Flow, unit: Option<UnitRef>) -> String {
     unit.map_or_else(|| "the run".to_owned(), |unit| format!("step `{}`", unit_name(flow, unit)))
 }
 
-fn shown(wakeup: &Wakeup) -> String {
+fn describe_wakeup(wakeup: &Wakeup) -> String {
     match (&wakeup.ready, wakeup.due) {
         (None, None) => "nothing".to_owned(),
         (None, Some(due)) => format!("a timer at {due}"),

@@ -47,7 +47,7 @@ pub struct Contents {
     bulks: Vec<(Bulk, Vec<Target>)>,
 }
 
-/// Reads everything. No transaction may be open.
+/// Reads everything that a store has, to compare it before and after. No transaction may be open.
 pub fn contents<'a, S: Store>(store: &mut S, flows: impl Iterator<Item = &'a Arc<Flow>>) -> Contents {
     let flows: Vec<&Arc<Flow>> = flows.collect();
     let runs: Vec<(Run, Vec<Event>)> = all_runs(store)
@@ -120,7 +120,7 @@ impl Contents {
         }
     }
 
-    /// What a bulk action has counted is what its targets say, and whatever is under way will come out.
+    /// Checks that a bulk action counts what its targets say, and that whatever is under way will be reported.
     fn check_bulk(&self, bulk: &Bulk, targets: &[Target]) {
         let mut counts = BulkCounts::default();
         for target in targets {
@@ -149,7 +149,7 @@ impl Contents {
         assert!(targets.iter().skip_while(|target| target.place < bulk.next).all(is_pending), "{bulk:?}");
     }
 
-    /// How it is unlike other contents, in short.
+    /// Describes in short how it differs from other contents.
     pub fn unlike(&self, other: &Contents) -> String {
         let numbers =
             |contents: &Contents| contents.runs.iter().map(|(run, _)| (run.id, run.seq)).collect::<Vec<_>>();
@@ -164,7 +164,7 @@ impl Contents {
         format!("this:\n{}\nin place of:\n{}", some(&ours), some(&theirs))
     }
 
-    /// The runs and their states.
+    /// Lists the runs with their states.
     pub fn states(&self) -> Vec<(RunId, RunState)> {
         self.runs.iter().map(|(run, _)| (run.id, run.state())).collect()
     }
@@ -174,7 +174,7 @@ fn is_pending(target: &Target) -> bool {
     target.result.kind() == ResultKind::Pending
 }
 
-/// Every run, read in pages.
+/// Reads every run in small pages, so that paging is tested too.
 fn all_runs<S: Store>(store: &mut S) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     loop {
@@ -191,7 +191,7 @@ fn all_runs<S: Store>(store: &mut S) -> Vec<Run> {
     }
 }
 
-/// What waits, in an order that does not depend on turns.
+/// Lists queued attempts in an order that does not depend on turns.
 fn ready<S: Store>(store: &mut S, queues: &[Arc<str>]) -> Vec<ReadyAttempt> {
     let somebody = offer(queues.iter().map(|queue| &**queue), u32::MAX);
     let mut everybody = vec![somebody.clone(); 4];
@@ -207,7 +207,7 @@ fn ready<S: Store>(store: &mut S, queues: &[Arc<str>]) -> Vec<ReadyAttempt> {
     found
 }
 
-/// Every bulk action with its targets.
+/// Lists every bulk action with its targets.
 fn bulks<S: Store>(store: &mut S) -> Vec<(Bulk, Vec<Target>)> {
     let all = store.bulks(false, None, usize::MAX).expect("bulk actions can be listed");
     let open: Vec<Bulk> = all.iter().filter(|bulk| !bulk.is_settled()).cloned().collect();
@@ -224,13 +224,13 @@ fn bulks<S: Store>(store: &mut S) -> Vec<(Bulk, Vec<Target>)> {
     with_targets.collect()
 }
 
-/// Whether a notice tells how this target came out.
+/// Returns whether a notice reports the result of this target.
 fn tells(notice: &Notice, target: BulkRef) -> bool {
     matches!(notice.body, NoticeBody::TargetEnded { place, .. } if place == target.place)
         && notice.to == ThingRef::Bulk(target.bulk)
 }
 
-/// What is to be tried at the time of the last stage.
+/// Lists the notices that are due at the time of the last stage.
 fn due_notices<S: Store>(store: &mut S) -> Vec<Notice> {
     let now = store.last_time().expect("the time can be read").unwrap_or_default();
     let notices = store.due_notices(now, usize::MAX).expect("notices can be read");

@@ -89,7 +89,6 @@ struct Working {
 }
 
 impl<S: Store> Driver<S> {
-    /// Drives this store.
     pub fn new(store: S) -> Driver<S> {
         let now = Time(1_700_000_000_000);
         let (flows, newest, policies) = (BTreeMap::new(), HashMap::new(), Policies::default());
@@ -99,7 +98,7 @@ impl<S: Store> Driver<S> {
         Driver { store, now, ids, random, flows, policies, newest, clock, batch, given }
     }
 
-    /// The store, and the driver without it.
+    /// Separates the store from the driver, to reopen it.
     pub fn split(self) -> (S, Driver<()>) {
         let Driver { store, now, ids, random, flows, policies, newest, clock, batch, given } = self;
         (store, Driver { store: (), now, ids, random, flows, policies, newest, clock, batch, given })
@@ -118,20 +117,20 @@ impl<S: Store> Driver<S> {
         policies.expect("they go together").with_switch(switch)
     }
 
-    /// Follows the clock, the ids and the policies of the store.
+    /// Takes over the clock, the ids and the policies of the store, as an engine does when it starts.
     pub fn resume(&mut self) {
         self.policies = self.kept_policies();
         self.now = self.now.max(self.store.last_time().expect("the time is known").unwrap_or(self.now));
         self.ids = Ids::new(1, self.store.last_id().expect("the last id is known"));
     }
 
-    /// The bulk actions that are not over.
+    /// Lists the bulk actions that are not settled.
     pub fn open_bulks(&mut self) -> Vec<BulkId> {
         let things = self.store.things().expect("things can be read");
         things.iter().filter_map(Thing::bulk).map(|bulk| bulk.id).collect()
     }
 
-    /// Locks a bulk action in the transaction that is open, and gives what it is in its next version.
+    /// Locks a bulk action in the open batch, and returns it in its next version.
     pub fn lock_bulk(&mut self, bulk: BulkId) -> Result<Option<Thing>, StoreError> {
         match self.lock_things(&[ThingRef::Bulk(bulk)])?.pop() {
             Some(LockedThing::Here(thing)) => Ok(Some(Thing { version: thing.version + 1, ..thing })),
@@ -140,13 +139,12 @@ impl<S: Store> Driver<S> {
         }
     }
 
-    /// Time passes.
+    /// Lets time pass.
     pub fn pass(&mut self, span: Millis) {
         self.now = self.now + span;
     }
 
-    /// Somebody sets the clock by so many milliseconds, forward or (negative) back. Runs take it in with what is asked of
-    /// them next.
+    /// Sets the clock forward, or back if negative, by so many milliseconds. A run takes it in with its next command.
     pub fn set_clock(&mut self, by: i64) {
         let correction = ClockCorrection { from: self.now, to: self.now.shifted(by) };
         self.clock.record_correction(correction);
@@ -156,12 +154,12 @@ impl<S: Store> Driver<S> {
         self.stage(stage).expect("a clock may be set");
     }
 
-    /// An id that nobody has.
+    /// Returns an id that was never given out.
     pub fn new_id(&mut self) -> RunId {
         RunId(self.ids.next(self.now))
     }
 
-    /// Keeps a flow.
+    /// Puts a flow into the store.
     pub fn keep(&mut self, flow: Flow) -> Arc<Flow> {
         let version = Some(flow.version.clone()).filter(|version| !version.is_empty());
         let (name, source, directory) = (flow.name.clone(), flow.source.clone(), flow.directory.clone());
@@ -178,7 +176,7 @@ impl<S: Store> Driver<S> {
         &self.flows[&run.flow]
     }
 
-    /// A start of this flow.
+    /// Builds the command that starts a run of this flow.
     pub fn start_of(&mut self, flow: &Arc<Flow>, change: impl FnOnce(&mut Start)) -> Ask {
         let run = self.new_id();
         let mut start = Start {
@@ -211,18 +209,18 @@ impl<S: Store> Driver<S> {
         run
     }
 
-    /// One command in one batch, which nobody may refuse.
+    /// Carries out one command in one batch, which must not be refused.
     pub fn act(&mut self, run: RunId, command: Command) -> Answer {
         self.all(vec![Ask { run, command, flow: None }])[0]
     }
 
-    /// These commands in one batch, which nobody may refuse.
+    /// Carries out these commands in one batch; none may be refused.
     pub fn all(&mut self, asks: Vec<Ask>) -> Vec<Answer> {
         let (_, answers) = self.attempt_all(asks).expect("the batch is staged");
         answers.into_iter().map(|answer| answer.expect("the command is not refused")).collect()
     }
 
-    /// These commands in one batch.
+    /// Carries out these commands in one batch; each may be refused.
     pub fn attempt_all(
         &mut self,
         asks: Vec<Ask>,
@@ -257,7 +255,7 @@ impl<S: Store> Driver<S> {
         self.store.lock_things(batch, things)
     }
 
-    /// Whether the batch was given this run with what it asked for.
+    /// Returns whether the batch was given this run with what it asked for.
     pub fn has_been_given(&self, run: RunId) -> bool {
         self.given.contains_key(&run)
     }
@@ -275,7 +273,7 @@ impl<S: Store> Driver<S> {
         self.store.rollback(batch);
     }
 
-    /// The batch that is under way, which ends; one that nobody knows if there is none.
+    /// Returns the batch that is under way, and forgets it; an unknown id if there is none.
     pub fn take_batch(&mut self) -> BatchId {
         self.given.clear();
         self.batch.take().unwrap_or(BatchId(0))
@@ -311,7 +309,7 @@ impl<S: Store> Driver<S> {
         self.stage(batch.stage)
     }
 
-    /// What is decided about bulk actions now depends on this.
+    /// Returns what decisions about bulk actions depend on.
     pub fn bulk_context(&self) -> BulkContext {
         BulkContext { now: self.now, clock: self.clock.shift }
     }
@@ -328,13 +326,13 @@ impl<S: Store> Driver<S> {
         self.say(run, step, Report::Start);
     }
 
-    /// The worker of a step says something.
+    /// Reports something as the worker of a step.
     pub fn say(&mut self, run: RunId, step: u16, says: Report) {
         let attempt = self.attempt(run, UnitRef::step(StepIndex(step)));
         self.act(run, Command::Report { attempt, report: says });
     }
 
-    /// The attempt under way of a unit.
+    /// Finds the attempt under way of a unit.
     pub fn attempt(&mut self, run: RunId, unit: UnitRef) -> AttemptId {
         let found = self.run(run);
         let Some(UnitState::Active(live)) = found.unit(unit).map(|unit| &unit.state) else {
@@ -343,12 +341,12 @@ impl<S: Store> Driver<S> {
         AttemptId { run, generation: found.generation, unit, attempt: live.attempt }
     }
 
-    /// A run that is there.
+    /// Loads a run that must exist.
     pub fn run(&mut self, run: RunId) -> Run {
         self.store.run(run).expect("runs can be read").expect("the run is there")
     }
 
-    /// Delivers stored notices in one batch, at most `limit`. Gives how many.
+    /// Delivers stored notices in one batch, at most `limit`. Returns how many.
     pub fn deliver(&mut self, limit: usize) -> usize {
         self.try_deliver(limit).expect("the batch is staged")
     }
@@ -390,7 +388,7 @@ impl<S: Store> Driver<S> {
         Ok(delivered.len())
     }
 
-    /// Bulk actions learn how what they have set going came out.
+    /// Gives bulk actions the results of what they have set going.
     fn tell_bulks(
         &mut self,
         told: Vec<(BulkRef, TargetResult)>,
@@ -421,7 +419,7 @@ impl<S: Store> Driver<S> {
         Ok(())
     }
 
-    /// Decides these commands in the batch that is under way. Whatever other things must be told is to be stored.
+    /// Decides these commands in the batch that is under way. What other things must be told is stored as notices.
     pub fn decide(&mut self, asks: Vec<Ask>) -> Result<Batch, StoreError> {
         let mut runs = self.lock_asked(&asks)?;
         let mut batch = Batch::default();
@@ -441,7 +439,7 @@ impl<S: Store> Driver<S> {
         Ok(batch)
     }
 
-    /// The runs that were asked something, and those that the batch was given besides.
+    /// Locks the runs that commands are for, beside those that the batch was given.
     fn lock_asked(&mut self, asks: &[Ask]) -> Result<BTreeMap<RunId, Working>, StoreError> {
         let mut given = std::mem::take(&mut self.given);
         let mut ids: Vec<RunId> = asks.iter().map(|ask| ask.run).collect();
@@ -497,7 +495,7 @@ impl<S: Store> Driver<S> {
 }
 
 impl Driver<()> {
-    /// Goes on with another store, as an engine does after a restart: its clock and its ids follow the store's.
+    /// Continues with another store, as an engine does after a restart: its clock and its ids follow the store's.
     pub fn continue_with<S: Store>(self, store: S) -> Driver<S> {
         let Driver { store: (), now, ids, random, flows, policies, newest, clock, .. } = self;
         let (batch, given) = (None, BTreeMap::new());
@@ -519,7 +517,7 @@ impl Working {
         self.flow.clone()
     }
 
-    /// What a stale timer or entry was about is looked at again.
+    /// Marks the place that a stale timer or entry was about, so that its wakeup is written again.
     fn touch_place_of(&mut self, command: &Command) {
         match command {
             Command::Claim { unit, .. } | Command::Due { unit: Some(unit), .. } => {
@@ -592,7 +590,7 @@ impl Working {
     }
 }
 
-/// What a bulk action asks of one of its targets.
+/// Builds the command of a bulk action for one of its targets.
 fn target_of(bulk: &Bulk, target: &Target) -> Ask {
     let (by, reason, unit) = (bulk.by.clone(), bulk.reason.clone(), target.unit);
     let own = Some(BulkRef { bulk: bulk.id, place: target.place });
@@ -628,7 +626,7 @@ fn target_of(bulk: &Bulk, target: &Target) -> Ask {
     Ask { run: target.run, command, flow: None }
 }
 
-/// The highest id of a batch: of runs, of payloads, and of children that are yet to be started.
+/// Returns the highest id of a batch: of runs, of payloads, and of children that are yet to be started.
 fn last_id(stage: &Stage) -> u64 {
     let runs = stage.runs.iter().flat_map(|change| {
         let payloads = change.payloads.iter().map(|(id, _)| id.0);
@@ -637,29 +635,28 @@ fn last_id(stage: &Stage) -> u64 {
     runs.chain(stage.notices.iter().map(|notice| notice.to.number())).max().unwrap_or(0)
 }
 
-/// Puts policies that were made of the newest ones.
+/// Puts policies that were made on the newest ones.
 pub fn put_policies(store: &mut impl Store, change: PolicyChange) -> Result<(), StoreError> {
     let newest = store.versions().expect("versions can be read").policies;
     store.put_policies(change, newest)
 }
 
-/// A worker of another process.
+/// Builds a worker of another process.
 pub fn worker(name: &str) -> Worker {
     Worker { name: name.into(), incarnation: 1, local: false }
 }
 
-/// Somebody.
 pub fn user() -> Actor {
     Actor::User("somebody".into())
 }
 
-/// An idle worker that takes from these queues.
+/// Builds the offer of an idle worker that takes from these queues.
 pub fn offer<'a>(queues: impl IntoIterator<Item = &'a str>, max_load: u32) -> Offer {
     let queues: Vec<Arc<str>> = queues.into_iter().map(Arc::from).collect();
     Offer { worker: worker("w"), queues: queues.into(), free: max_load, max_load }
 }
 
-/// A JSON text of more than so many characters, which is therefore kept apart from its run.
+/// Builds a JSON text that is too long to be kept within its run.
 pub fn large(text: &str) -> Json {
     Json::parse(&format!("\"{text}{}\"", "-".repeat(200))).expect("is JSON")
 }

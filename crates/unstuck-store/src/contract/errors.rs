@@ -61,7 +61,8 @@ pub struct GroupPlace {
 }
 
 impl GroupPlace {
-    /// Whether a group comes after this place.
+    /// Returns whether a group comes after this place, in the order of
+    /// [`Store::error_groups`](crate::contract::Store::error_groups).
     pub fn is_before(&self, group: &ErrorGroup) -> bool {
         group.last < self.last || (group.last == self.last && *group.group > *self.group)
     }

@@ -34,7 +34,7 @@ pub struct RunFilter {
 }
 
 impl RunFilter {
-    /// Whether a run of a flow of this name fits, its errors apart.
+    /// Returns whether a run of a flow of this name fits; its errors are not tested.
     pub fn matches(&self, run: &Run, flow: &str) -> bool {
         self.accepts(&Filtered {
             id: run.id,
@@ -47,7 +47,7 @@ impl RunFilter {
         })
     }
 
-    /// Whether a run of which this is known fits, its errors apart.
+    /// As [`RunFilter::matches`], by the fields alone that filters test.
     pub fn accepts(&self, run: &Filtered<'_>) -> bool {
         (self.states.is_empty() || self.states.iter().any(|state| run.matches_state(*state)))
             && self.flow.as_ref().is_none_or(|wanted| **wanted == *run.flow)
@@ -59,12 +59,12 @@ impl RunFilter {
             && self.until.is_none_or(|until| run.id < RunId::first_at(until))
     }
 
-    /// Whether it asks for errors.
+    /// Returns whether the filter asks for a group or a cause, so that errors must be searched.
     pub fn has_error_criteria(&self) -> bool {
         self.group.is_some() || self.cause.is_some()
     }
 
-    /// Whether this error is one that it asks for.
+    /// Returns whether this error is of the group and cause that the filter asks for.
     pub fn matches_error(&self, error: &ErrorRecord) -> bool {
         self.group.as_ref().is_none_or(|group| *group == error.group)
             && self.cause.as_ref().is_none_or(|cause| error.cause.contains(&**cause))

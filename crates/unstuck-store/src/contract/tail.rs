@@ -21,24 +21,23 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// For stores: a place in a life of theirs.
+    /// For stores: names a position in one epoch of one store.
     pub fn new(store: u64, epoch: u64, position: u64) -> Cursor {
         Cursor { store, epoch, position }
     }
 
-    /// For stores: the place, if it is in the same life of the same store as the end, and not after that.
+    /// For stores: returns the position if it is in the same store and epoch as `end`, and not beyond it.
     pub fn position_before(&self, end: &Cursor) -> Result<u64, TailError> {
         let is_here = self.store == end.store && self.epoch == end.epoch;
         if is_here && self.position <= end.position { Ok(self.position) } else { Err(TailError::Gone) }
     }
 
-    /// For stores: another place in the same life of the same store.
+    /// For stores: names another position in the same store and epoch.
     #[must_use]
     pub fn with_position(&self, position: u64) -> Cursor {
         Cursor { position, ..self.clone() }
     }
 
-    /// For stores: how far it has come.
     pub fn position(&self) -> u64 {
         self.position
     }
@@ -118,12 +117,12 @@ pub type OnChange = Arc<dyn Fn() + Send + Sync>;
 pub struct Watchers(Mutex<Vec<Weak<dyn Fn() + Send + Sync>>>);
 
 impl Watchers {
-    /// Tells this one from now on, for as long as somebody else has it too.
+    /// Adds a watcher for as long as somebody else holds it too: whoever stops watching just drops it.
     pub fn add(&self, watcher: &OnChange) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(watcher));
     }
 
-    /// Tells all of them.
+    /// Calls all watchers that are still held.
     pub fn tell(&self) {
         let mut watchers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         watchers.retain(|watcher| match watcher.upgrade() {

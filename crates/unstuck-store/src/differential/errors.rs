@@ -25,7 +25,7 @@ const TEXTS: [&str; 4] = ["broke", "it broke", "for good", "nothing that happens
 const ACTIONS: [&str; 4] = ["steps.a", "parallel.x", "parallel.y", "family.own"];
 
 impl<A: TestStore, B: TestStore> RandomSession<'_, A, B> {
-    /// Somebody changes the policies; sometimes in a way that does not go together.
+    /// Changes the policies; sometimes to a set that is refused.
     pub(super) fn change_policies(&mut self) {
         let mut policies = self.driver.store.policies().expect("reads");
         let place = self.below(policies.len().max(1));
@@ -79,7 +79,7 @@ impl<A: TestStore, B: TestStore> RandomSession<'_, A, B> {
         }
     }
 
-    /// As it is, or now and then paused, or unpaused.
+    /// Chooses whether policies are paused: mostly as it is.
     fn some_switch(&mut self) -> PolicySwitch {
         let switch = self.driver.policies.switch().clone();
         let (version, at) = (switch.version + 1, self.driver.now);
@@ -117,7 +117,7 @@ impl<A: TestStore, B: TestStore> RandomSession<'_, A, B> {
         }
     }
 
-    /// What an operator can do about an error of this run, if it has one.
+    /// Chooses what an operator does about an error of this run; none if it has no error.
     pub(super) fn some_remedy(&mut self, run: &Run) -> Option<Command> {
         let errors = run.units_where(|unit| matches!(unit.state, UnitState::Error { .. }));
         let unit = *errors.get(self.below(errors.len().max(1)))?;
@@ -131,7 +131,7 @@ impl<A: TestStore, B: TestStore> RandomSession<'_, A, B> {
         })
     }
 
-    /// Reads what is known of errors, in some way; the stores must agree.
+    /// Reads errors in a random way; both stores must agree.
     pub(super) fn read_errors(&mut self) {
         let some = self.driver.store.errors(&ErrorFilter::default(), None, 50).expect("reads");
         let some = some.get(self.below(some.len().max(1)));

@@ -48,7 +48,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         session
     }
 
-    /// Whatever comes next.
+    /// Carries out one random action on both stores, and compares them now and then.
     pub(super) fn step(mut self, step: usize) -> Self {
         let span = [0, 0, 1, 40, 1_000, 20_000][self.below(6)];
         self.driver.pass(Millis(span));
@@ -165,7 +165,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         Command::Report { attempt, report: says }
     }
 
-    /// Now and then a large one, which is more than a page.
+    /// Makes a log; now and then one that is larger than a page of the database.
     fn some_log(&mut self) -> AttemptLog {
         let text = "log ".repeat(if self.chance(8) { 4_000 } else { self.below(20) });
         let stdout = Tail { bytes: text.len() as u64, text: text.into(), cut: self.chance(2) };
@@ -246,7 +246,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         }
     }
 
-    /// A bulk action begins, goes on, or is changed by somebody.
+    /// Begins, continues or changes a bulk action.
     fn bulk(&mut self) {
         let known: Vec<BulkId> = self.driver.open_bulks();
         let some = known.get(self.below(known.len().max(1))).copied();
@@ -306,7 +306,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         self.driver.stage(stage).expect("it is changed");
     }
 
-    /// A batch that is decided and then not staged.
+    /// Decides a batch and does not stage it: nothing of it may be seen.
     fn turn_back(&mut self) {
         let flow = self.some_flow();
         let mut asks = vec![self.driver.start_of(&flow, |_| {})];
@@ -331,7 +331,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         }
     }
 
-    /// A batch that breaks an invariant: both stores must refuse it.
+    /// Stages a batch that breaks an invariant: both stores must refuse it.
     fn tamper(&mut self) {
         let flow = self.some_flow();
         let other = self.some_runs(1).first().map(|run| run.id);
@@ -373,7 +373,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         self.read_errors();
     }
 
-    /// Asks for what a run has, or for what it has not.
+    /// Adds criteria to a filter: those that a run meets, or those that it does not.
     fn narrow(&mut self, filter: &mut RunFilter, run: Option<&Run>) {
         let Some(run) = run else { return };
         if self.chance(6) {
@@ -396,7 +396,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         }
     }
 
-    /// A final run is forgotten with all that belongs to it; sometimes one that is not, which is refused.
+    /// Forgets a final run with all that belongs to it; sometimes one that is not final, which is refused.
     fn forget(&mut self) {
         let all = self.driver.store.list(&RunFilter::default(), None, usize::MAX).expect("lists");
         let is_root = |run: &&Run| run.origin.parent().is_none();
@@ -483,7 +483,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         self.driver.store.compare(&flows);
     }
 
-    /// One batch; the stores may refuse it together.
+    /// Carries out commands in one batch; the stores may only refuse it together.
     fn batch(&mut self, asks: Vec<Ask>) {
         match self.driver.attempt_all(asks) {
             Ok(_) | Err(StoreError::Conflict(_)) => {}
@@ -496,7 +496,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         self.driver.flows.values().nth(place).expect("there are flows").clone()
     }
 
-    /// Some of the runs, older ones too; one may come twice.
+    /// Chooses some runs, older ones too; one may come twice.
     fn some_runs(&mut self, most: usize) -> Vec<Run> {
         let all = self.driver.store.list(&RunFilter::default(), None, 40).expect("lists");
         if all.is_empty() {
@@ -512,6 +512,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         Offer { free: u32::try_from(free).unwrap_or(0), ..offer(queues, max_load) }
     }
 
+    /// Returns true once in `one_in` times.
     pub(super) fn chance(&mut self, one_in: usize) -> bool {
         self.below(one_in) == 0
     }
@@ -522,7 +523,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
     }
 }
 
-/// Whether a notice is for one of these runs, or starts a child of one.
+/// Returns whether a notice is for one of these runs, or starts a child of one.
 fn concerns(notice: &Notice, runs: &[RunId]) -> bool {
     let parent = match &notice.body {
         NoticeBody::StartChild(child) => child.origin.parent(),
@@ -532,7 +533,7 @@ fn concerns(notice: &Notice, runs: &[RunId]) -> bool {
         || parent.is_some_and(|parent| runs.contains(&parent))
 }
 
-/// Flows in which everything happens that the core can do without expressions.
+/// Builds flows that make use of all that the core can do without expressions.
 fn flows() -> Vec<Flow> {
     let retry = RetryStrategy::Retry { max_attempts: Some(3), back_off: Some(BackOff::fixed(Millis(500))) };
     let hold = RetryStrategy::Hold { max_attempts: None };

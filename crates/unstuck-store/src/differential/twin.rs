@@ -134,18 +134,18 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         }
     }
 
-    /// Lets the store look at itself.
+    /// Lets the store check itself.
     pub(super) fn look(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
         self.store().look(flows);
     }
 
-    /// Some of what is outstanding becomes durable.
+    /// Makes some outstanding stages durable.
     pub(super) fn make_durable(&mut self, n: usize) {
         self.store().make_durable(n);
         self.take_in(false);
     }
 
-    /// What is outstanding fails, if the store can do that. A transaction that is open is void then.
+    /// Fails what is outstanding, if the store can do that. A batch that is open is void then.
     pub(super) fn fail(&mut self, error: &StoreError) -> bool {
         self.take_in(false);
         let failed = self.store().fail_next(error);
@@ -158,7 +158,7 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         failed > 0
     }
 
-    /// What was decided before a failure is refused after it.
+    /// Stages what was decided before a failure, and expects that it is refused.
     pub(super) fn expect_void(&mut self, batch: BatchId, stage: Stage) {
         let (_, of_store) = self.names_of_batch(batch);
         self.batches.remove(&batch);
@@ -166,7 +166,7 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
     }
 
-    /// The process dies, with a transaction open or without. Of what was not durable, any first part may be there.
+    /// Lets the process die, with a batch open or without. Of what was not durable, any first part may be there.
     pub(super) fn crash(&mut self, flows: &BTreeMap<FlowId, Arc<Flow>>) {
         self.reopen_store();
         // Whoever was not told that a flow is kept keeps it again.
@@ -216,7 +216,7 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         self.refusal = None;
     }
 
-    /// The flow is kept for good.
+    /// Notes a flow that is durable, to give it to an oracle that is built again.
     fn keep_flow(&mut self, flow: NewFlow, kept: &FlowRecord) {
         self.flows.push(flow);
         if let Some(compile) = &mut self.compile {
@@ -224,12 +224,12 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         }
     }
 
-    /// How many stages are not known to be durable.
+    /// Returns how many stages are not known to be durable.
     pub(super) fn outstanding(&self) -> usize {
         self.log.len() - self.durable
     }
 
-    /// Takes in what the store says of its stages. Gives how many were lost.
+    /// Takes in what the store reports about its stages; returns how many were lost.
     fn take_in(&mut self, wait: bool) -> usize {
         self.oracle.settle(false);
         let mut lost = 0;
@@ -254,7 +254,7 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         lost
     }
 
-    /// The oracle as it is after the first `count` stages.
+    /// Builds the oracle again from the first `count` stages of the log.
     fn rebuild(&mut self, count: usize) {
         self.oracle = (self.make_oracle)();
         for new in &self.session_keys {
@@ -300,21 +300,23 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         self.names.note(&logged.stage, &mut self.oracle, None::<&mut B>);
     }
 
-    /// How the two stores name a batch; one that nobody knows has a name that nobody knows.
+    /// Returns the id of a batch in each of the two stores; an unknown one has an unknown id in both.
     fn names_of_batch(&self, batch: BatchId) -> (BatchId, BatchId) {
         self.batches.get(&batch).copied().unwrap_or((BatchId(0), BatchId(0)))
     }
 
-    /// Whether the process of the store has died.
+    /// Returns whether the process of the store has died.
     pub(super) fn has_crashed(&self) -> bool {
         self.store.as_ref().is_some_and(B::has_crashed)
     }
 
-    /// What is answered once the process has died: what the oracle says, or that the store is broken.
+    /// Returns what is answered once the process has died: what the oracle says, or for an engine that the store is
+    /// broken.
     fn after_death<T>(&self, of_oracle: Result<T, StoreError>) -> Result<T, StoreError> {
         if self.compile.is_some() { Err(died()) } else { of_oracle }
     }
 
+    /// Makes a call on both stores and asserts that they agree, unless the store has died in it.
     fn both<T: PartialEq + Debug>(
         &mut self,
         of_oracle: impl FnOnce(&mut A) -> Result<T, StoreError>,
@@ -328,7 +330,7 @@ impl<'m, A: TestStore, B: TestStore> Twin<'m, A, B> {
         found
     }
 
-    /// The same for what changes nothing, so that nobody needs to know whether it came so far.
+    /// As `both`, for calls that change nothing: after a death nobody needs to know whether it was carried out.
     fn same<T: PartialEq + Debug>(
         &mut self,
         of_oracle: impl FnOnce(&mut A) -> Result<T, StoreError>,
@@ -369,7 +371,7 @@ fn died() -> StoreError {
     StoreError::Broken("the process has died".to_owned())
 }
 
-/// Both say the same, or fail for the same sort of reason.
+/// Asserts that both return the same, or fail with the same kind of error.
 fn assert_same<T: PartialEq + Debug>(expected: &Result<T, StoreError>, found: &Result<T, StoreError>) {
     if let (Err(expected), Err(found)) = (expected, found) {
         let alike = std::mem::discriminant(expected) == std::mem::discriminant(found);

@@ -30,13 +30,13 @@ pub(super) struct OpenBatch {
 }
 
 impl OpenBatch {
-    /// What it was built on has failed: what it has taken out is somebody else's.
+    /// Fails a batch because a stage that it was built on has failed: its runs are no longer its own.
     pub(super) fn fail(&mut self, error: &StoreError) {
         self.locked = LockedByBatch::default();
         self.void = Some(error.clone());
     }
 
-    fn check(&self) -> Result<(), StoreError> {
+    fn check_not_failed(&self) -> Result<(), StoreError> {
         match &self.void {
             None => Ok(()),
             Some(error) => {
@@ -47,6 +47,7 @@ impl OpenBatch {
 }
 
 impl MemoryStore {
+    /// Opens a batch and loads what it wants; with held loads it is given later.
     pub(super) fn begin_batch(&mut self, wants: &Wants) -> Result<BatchId, StoreError> {
         self.check_session()?;
         if self.batches.len() >= self.lanes {
@@ -65,7 +66,7 @@ impl MemoryStore {
             },
             admissible: self.state.slots.admissible(wants.admissions),
             due: self.state.timers.due(now, wants.due),
-            notices: self.state.notices.first(now, wants.notices),
+            notices: self.state.notices.list_due(now, wants.notices),
             things: self.state.things.due(now, wants.things),
             keys: wants.keys.iter().map(|(flow, key)| self.state.run_of_key(flow, key)).collect(),
             versions: self.versions,
@@ -88,10 +89,11 @@ impl MemoryStore {
         Ok(id)
     }
 
+    /// Returns the load of a batch that is not held back; one that has failed meanwhile returns its error.
     pub(super) fn next_loaded(&mut self) -> Option<(BatchId, Result<Loaded, StoreError>)> {
         let mut answered = self.batches.iter_mut().filter(|(_, batch)| !batch.is_held);
         let (id, mut loaded) = answered.find_map(|(id, batch)| Some((*id, batch.loaded.take()?)))?;
-        let checked = self.batches.get(&id).map_or(Ok(()), OpenBatch::check);
+        let checked = self.batches.get(&id).map_or(Ok(()), OpenBatch::check_not_failed);
         if let Err(error) = checked {
             self.batches.remove(&id);
             return Some((id, Err(error)));
@@ -111,7 +113,7 @@ impl MemoryStore {
     ) -> Result<More, StoreError> {
         self.check_session()?;
         let batch = self.batches.get_mut(&id).ok_or_else(unknown_batch)?;
-        batch.check()?;
+        batch.check_not_failed()?;
         let payload = |id: &PayloadId| {
             self.state
                 .payloads
@@ -134,7 +136,7 @@ impl MemoryStore {
         things: &[ThingRef],
     ) -> Result<Vec<LockedThing>, StoreError> {
         self.check_session()?;
-        self.batches.get(&id).ok_or_else(unknown_batch)?.check()?;
+        self.batches.get(&id).ok_or_else(unknown_batch)?.check_not_failed()?;
         let free: Vec<ThingRef> = things.iter().copied().filter(|thing| !self.is_elsewhere(*thing)).collect();
         let batch = self.batches.get_mut(&id).ok_or_else(unknown_batch)?;
         let mut given = self.state.things.lock(&free, &mut batch.locked.things)?.into_iter();
@@ -142,7 +144,7 @@ impl MemoryStore {
         Ok(things.iter().filter_map(of).collect())
     }
 
-    /// Locks runs, except those that are elsewhere: these are busy.
+    /// Locks runs; those that another handle has are returned as busy.
     fn lock_free_runs(&mut self, runs: &[RunId], locked: &mut Vec<RunId>) -> Result<Vec<Locked>, StoreError> {
         let are_all_here = self.deferred.is_none() || self.others.is_empty();
         if are_all_here && self.unknown_locks.is_empty() {
@@ -155,7 +157,7 @@ impl MemoryStore {
         Ok(runs.iter().filter_map(of).collect())
     }
 
-    /// Whether a stage of another handle has this until it is durable, or one of which nobody knows what became.
+    /// Returns whether another handle's stage has this until it is durable, or a stage whose outcome is unknown.
     fn is_elsewhere(&self, thing: ThingRef) -> bool {
         let deferred = self.deferred.as_ref().filter(|_| !self.others.is_empty());
         deferred.is_some_and(|deferred| deferred.has_locked(thing, self.current))
@@ -167,7 +169,7 @@ impl MemoryStore {
         if lost_answer == Some(false) {
             return Ok(self.lose_stage(id, &stage));
         }
-        let unknown = lost_answer.map(|_| locked_in(&stage).collect());
+        let unknown = lost_answer.map(|_| list_locked(&stage).collect());
         let kept = self.durable.as_ref().map(|_| stage.clone());
         let notices = stage.notices.len() as u64;
         let interrupts = stage.interrupts.clone();
@@ -209,49 +211,49 @@ impl MemoryStore {
     fn try_stage(&mut self, id: BatchId, stage: Stage) -> Result<(), StoreError> {
         self.check_session()?;
         let batch = self.batches.get(&id).ok_or_else(unknown_batch)?;
-        batch.check()?;
-        if let Some(error) = self.refusal(&stage) {
+        batch.check_not_failed()?;
+        if let Some(error) = self.take_refusal(&stage) {
             return Err(error);
         }
         let Some(batch) = self.batches.get(&id) else { return Err(unknown_batch()) };
         self.state.stage(stage, self.last_notice, &batch.locked)
     }
 
-    /// A stage that does not happen, and whose answer is lost.
+    /// Takes a stage that does not happen, and reports nothing about it until its outcome is looked up.
     fn lose_stage(&mut self, id: BatchId, stage: &Stage) -> StageId {
         self.end_batch(id);
         self.last_stage += 1;
         let id = StageId(self.last_stage);
-        self.unknown_locks.insert(id, locked_in(stage).collect());
+        self.unknown_locks.insert(id, list_locked(stage).collect());
         let lost = StoreError::Away("the connection was lost before the commit".into());
         self.unknown.push((self.current, Settled { stage: id, result: Err(lost) }));
         id
     }
 
-    /// Whatever batches have asked for is given.
+    /// Gives every batch what it has asked for.
     pub fn give_loads(&mut self) {
         self.batches.values_mut().for_each(|batch| batch.is_held = false);
     }
 
-    /// What the newest batch has asked for is given, and not what those before it have. Whether there is one.
+    /// Gives the newest batch what it has asked for, before older ones; returns whether there is one.
     pub fn give_newest_load(&mut self) -> bool {
         let held = self.batches.values_mut().rev().find(|batch| batch.is_held);
         held.map(|batch| batch.is_held = false).is_some()
     }
 
-    /// Nobody is told what becomes of the next stage, until that is [looked up](MemoryStore::look_up_outcomes). It happens,
-    /// or it does not.
+    /// Leaves it unknown what becomes of the next stage until [`MemoryStore::look_up_outcomes`]. It happens, or it
+    /// does not.
     pub fn lose_next_answer(&mut self, happens: bool) {
         self.lost_answer = Some(happens);
     }
 
-    /// It is looked up what became of the stages whose answers were lost: whoever staged them is told. Gives how many.
+    /// Reports what became of the stages whose answers were lost to whoever staged them; returns how many.
     pub fn look_up_outcomes(&mut self) -> usize {
         let unknown = std::mem::take(&mut self.unknown);
         let count = unknown.len();
         for (by, settled) in unknown {
             self.unknown_locks.remove(&settled.stage);
-            self.settled_of(by).push(settled);
+            self.settled_queue(by).push(settled);
         }
         count
     }
@@ -259,14 +261,14 @@ impl MemoryStore {
     /// Ends a batch; the runs that did not come back are as they were before.
     pub(super) fn end_batch(&mut self, id: BatchId) {
         let Some(batch) = self.batches.remove(&id) else { return };
-        if let Err(error) = self.state.take_back(batch.locked) {
+        if let Err(error) = self.state.restore_locked(batch.locked) {
             self.broken = Some(error);
         }
     }
 }
 
-/// What a stage has locked, or makes.
-pub(super) fn locked_in(stage: &Stage) -> impl Iterator<Item = ThingRef> {
+/// Lists what a stage has locked or creates.
+pub(super) fn list_locked(stage: &Stage) -> impl Iterator<Item = ThingRef> {
     let changed = stage.runs.iter().map(|change| change.run.id);
     let unchanged = stage.unchanged.iter().map(|run| run.id);
     let runs = changed.chain(unchanged).chain(stage.forgotten.iter().copied()).map(ThingRef::Run);

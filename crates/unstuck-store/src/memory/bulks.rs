@@ -58,11 +58,12 @@ impl Bulks {
         self.all.retain(|_, kept| kept.bulk.is_some() || is_live(kept.session));
     }
 
-    pub(super) fn check(&self, stage: &Stage) -> Result<(), StoreError> {
+    pub(super) fn check_results(&self, stage: &Stage) -> Result<(), StoreError> {
         check_results(stage, |id| Ok(self.get(id).map(|bulk| bulk.total)))
     }
 
-    pub(super) fn change(&mut self, bulk: Bulk) {
+    /// Replaces a bulk action by its next version; its targets stay.
+    pub(super) fn replace(&mut self, bulk: Bulk) {
         if let Some(kept) = self.all.get_mut(&bulk.id) {
             kept.bulk = Some(bulk);
         }
@@ -70,14 +71,14 @@ impl Bulks {
 
     pub(super) fn put_result(&mut self, target: BulkRef, result: TargetResult) {
         let kept = self.all.get_mut(&target.bulk);
-        if let Some(target) = kept.and_then(|kept| kept.targets.get_mut(index(target.place))) {
+        if let Some(target) = kept.and_then(|kept| kept.targets.get_mut(index_of(target.place))) {
             target.result = result;
         }
     }
 
-    pub(super) fn results(&self, bulk: BulkId, places: &[u64]) -> Vec<TargetResult> {
+    pub(super) fn list_results(&self, bulk: BulkId, places: &[u64]) -> Vec<TargetResult> {
         let targets = self.all.get(&bulk).map(|kept| kept.targets.as_slice()).unwrap_or_default();
-        let result = |place: &u64| targets.get(index(*place)).map(|target| target.result.clone());
+        let result = |place: &u64| targets.get(index_of(*place)).map(|target| target.result.clone());
         places.iter().map(|place| result(place).unwrap_or_default()).collect()
     }
 
@@ -85,14 +86,14 @@ impl Bulks {
         self.all.get(&bulk)?.bulk.as_ref()
     }
 
-    pub(super) fn list(&self, open_only: bool, before: Option<BulkId>, limit: usize) -> Vec<Bulk> {
+    pub(super) fn list_bulks(&self, open_only: bool, before: Option<BulkId>, limit: usize) -> Vec<Bulk> {
         let found = self.all.iter().rev().filter_map(|(_, kept)| kept.bulk.as_ref());
         let wanted = found
             .filter(|bulk| before.is_none_or(|before| bulk.id < before) && !(open_only && bulk.is_settled()));
         wanted.take(limit).cloned().collect()
     }
 
-    pub(super) fn targets(
+    pub(super) fn list_targets(
         &self,
         bulk: BulkId,
         only: Option<ResultKind>,
@@ -100,12 +101,12 @@ impl Bulks {
         limit: usize,
     ) -> Vec<Target> {
         let Some(kept) = self.all.get(&bulk).filter(|kept| kept.bulk.is_some()) else { return Vec::new() };
-        let found = kept.targets.iter().skip(index(from));
+        let found = kept.targets.iter().skip(index_of(from));
         let wanted = found.filter(|target| only.is_none_or(|only| target.result.kind() == only));
         wanted.take(limit).cloned().collect()
     }
 }
 
-fn index(place: u64) -> usize {
+fn index_of(place: u64) -> usize {
     usize::try_from(place).unwrap_or(usize::MAX)
 }

@@ -8,7 +8,7 @@ use unstuck_core::thing::ThingRef;
 
 use crate::contract::{RunChange, Settled, Stage, StageId, StoreError};
 use crate::memory::MemoryStore;
-use crate::memory::batches::locked_in;
+use crate::memory::batches::list_locked;
 use crate::memory::state::LockedByBatch;
 
 /// What waits to be durable.
@@ -64,7 +64,7 @@ impl MemoryStore {
         self.deferred.as_ref().map_or(0, |deferred| deferred.outstanding.len())
     }
 
-    /// The oldest `n` outstanding stages become durable.
+    /// Makes the oldest `n` outstanding stages durable.
     pub fn make_durable(&mut self, n: usize) {
         for _ in 0..n {
             let (Some(deferred), Some(durable)) = (&mut self.deferred, &self.durable) else { return };
@@ -83,20 +83,21 @@ impl MemoryStore {
                 self.sessions.interrupt(interrupts);
                 self.wake_all_but(by.side);
             }
-            self.tell(by.side, is_unknown, Settled { stage: id, result });
+            self.report_settled(by.side, is_unknown, Settled { stage: id, result });
         }
     }
 
-    fn tell(&mut self, by: usize, is_unknown: bool, settled: Settled) {
+    /// Reports a settled stage to its handle; keeps the report back if the answer is to be lost.
+    fn report_settled(&mut self, by: usize, is_unknown: bool, settled: Settled) {
         if is_unknown {
             self.unknown.push((by, settled));
         } else {
-            self.settled_of(by).push(settled);
+            self.settled_queue(by).push(settled);
         }
     }
 
-    /// Where the one who staged something is told what came of it.
-    pub(super) fn settled_of(&mut self, by: usize) -> &mut Vec<Settled> {
+    /// Returns the queue of reports for the handle that staged something.
+    pub(super) fn settled_queue(&mut self, by: usize) -> &mut Vec<Settled> {
         match self.others.get_mut(&by) {
             Some(other) if by != self.current => &mut other.settled,
             // Whoever has let go of the store is not there to be told: what it had staged is the next one's to hear of.
@@ -104,14 +105,14 @@ impl MemoryStore {
         }
     }
 
-    /// What has become durable since the last time; nothing the first time.
+    /// Returns what has become durable since the last call; the first call returns nothing, and starts recording.
     pub fn take_durable(&mut self) -> Vec<DurableStage> {
         let log = self.deferred.as_mut().map(|deferred| deferred.log.get_or_insert_default());
         log.map(std::mem::take).unwrap_or_default()
     }
 
-    /// The oldest outstanding stage fails, and all that were staged on top of it: the store shows what is durable.
-    /// Gives how many failed.
+    /// Fails the oldest outstanding stage and all after it, which were built on it, and returns to what is durable.
+    /// Returns how many failed.
     pub fn fail_next(&mut self, error: &StoreError) -> usize {
         let (Some(deferred), Some(durable)) = (&mut self.deferred, &self.durable) else { return 0 };
         let failed = std::mem::take(&mut deferred.outstanding);
@@ -121,7 +122,7 @@ impl MemoryStore {
         let durable = durable.state().clone();
         let count = failed.len();
         for Outstanding { id, by, is_unknown, .. } in failed {
-            self.tell(by.side, is_unknown, Settled { stage: id, result: Err(error.clone()) });
+            self.report_settled(by.side, is_unknown, Settled { stage: id, result: Err(error.clone()) });
         }
         self.state = durable;
         self.versions.downtimes += 1;
@@ -135,8 +136,8 @@ impl MemoryStore {
         count
     }
 
-    /// The store as it is found after the process died at this moment: what was not durable is gone, nobody has
-    /// locked anything, turns begin again.
+    /// Returns the store as the next process finds it: without what was not durable, without locks, and with turns
+    /// forgotten.
     #[must_use]
     pub fn crash(mut self) -> MemoryStore {
         if let (Some(deferred), Some(durable)) = (&mut self.deferred, &self.durable) {
@@ -149,7 +150,7 @@ impl MemoryStore {
         let others = self.others.into_values().map(|other| other.batches);
         let batches = others.chain([std::mem::take(&mut self.batches)]);
         let locked = batches.flat_map(BTreeMap::into_values).flat_map(|batch| batch.locked.runs).collect();
-        let broken = self.state.take_back(LockedByBatch { runs: locked, things: Vec::new() }).err();
+        let broken = self.state.restore_locked(LockedByBatch { runs: locked, things: Vec::new() }).err();
         self.state.ready.forget_turns();
         self.state.things.unlock_all();
         MemoryStore {
@@ -163,7 +164,7 @@ impl MemoryStore {
             lanes: self.lanes,
             tells_time: self.tells_time,
             holds_loads: self.holds_loads,
-            ..MemoryStore::with(self.state, self.durable, self.deferred)
+            ..MemoryStore::with_state(self.state, self.durable, self.deferred)
         }
     }
 }
@@ -180,9 +181,9 @@ impl Deferred {
         self.outstanding.push_back(Outstanding { id, stage, last_notice, by, is_unknown });
     }
 
-    /// Whether a stage of somebody else that is on its way has this.
+    /// Returns whether a stage of another handle that is not durable yet has this.
     pub(super) fn has_locked(&self, thing: ThingRef, side: usize) -> bool {
         let others = self.outstanding.iter().filter(|outstanding| outstanding.by.side != side);
-        others.into_iter().any(|outstanding| locked_in(&outstanding.stage).any(|locked| locked == thing))
+        others.into_iter().any(|outstanding| list_locked(&outstanding.stage).any(|locked| locked == thing))
     }
 }

@@ -13,7 +13,7 @@ use crate::contract::{
     ErrorFilter, ErrorGroup, ErrorId, GroupFilter, MAX_EXAMPLES, OpenErrorFilter, PolicyHits, RunChange,
     RunFilter,
 };
-use crate::tally::{HitTally, OpenTally, hits_of, most_frequent_first};
+use crate::tally::{HitTally, OpenTally, list_hits, most_frequent_first};
 
 /// What is kept of errors.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ struct Group {
 }
 
 impl Errors {
-    pub(super) fn record(&mut self, records: Vec<ErrorRecord>) {
+    pub(super) fn record_errors(&mut self, records: Vec<ErrorRecord>) {
         for record in records {
             self.last += 1;
             let group = self.groups.entry(record.group.clone()).or_insert_with(|| Group::of(&record));
@@ -52,9 +52,9 @@ impl Errors {
         }
     }
 
-    /// Takes over what a change says of open errors.
-    pub(super) fn change(&mut self, change: &mut RunChange) {
-        for (policy, at) in hits_of(change) {
+    /// Takes over the open errors of a change, and counts what policies have taken.
+    pub(super) fn apply_change(&mut self, change: &mut RunChange) {
+        for (policy, at) in list_hits(change) {
             let (hits, last) = self.hits.entry(policy.id.clone()).or_default();
             *hits += 1;
             *last = at;
@@ -67,19 +67,19 @@ impl Errors {
         }
     }
 
-    /// Nothing is known any more of what is open of these runs.
-    pub(super) fn lose_open(&mut self, runs: impl Iterator<Item = RunId>) {
+    /// Forgets the open errors of these runs, as a store from before they were stored would not have them.
+    pub(super) fn lose_open_errors(&mut self, runs: impl Iterator<Item = RunId>) {
         self.open.clear();
         self.unexamined = runs.collect();
     }
 
-    pub(super) fn examined(&mut self, runs: &[RunId]) {
+    pub(super) fn mark_backfilled(&mut self, runs: &[RunId]) {
         for run in runs {
             self.unexamined.remove(run);
         }
     }
 
-    pub(super) fn unexamined(&self, after: Option<RunId>, limit: usize) -> Vec<RunId> {
+    pub(super) fn list_to_backfill(&self, after: Option<RunId>, limit: usize) -> Vec<RunId> {
         let after = after.map_or(Bound::Unbounded, Bound::Excluded);
         self.unexamined.range((after, Bound::Unbounded)).take(limit).copied().collect()
     }
@@ -90,12 +90,12 @@ impl Errors {
         self.open.retain(|(id, _), _| *id != run);
     }
 
-    /// The runs that have had an error as the filter asks for.
-    pub(super) fn runs_with(&self, filter: &RunFilter) -> BTreeSet<RunId> {
+    /// Finds the runs that have had an error that the filter asks for.
+    pub(super) fn find_runs_with_error(&self, filter: &RunFilter) -> BTreeSet<RunId> {
         self.records.values().filter(|error| filter.matches_error(error)).map(|error| error.run).collect()
     }
 
-    pub(super) fn list(
+    pub(super) fn list_errors(
         &self,
         filter: &ErrorFilter,
         after: Option<ErrorId>,
@@ -114,7 +114,7 @@ impl Errors {
         found.map(|(id, record)| (*id, record.clone())).collect()
     }
 
-    pub(super) fn open(
+    pub(super) fn list_open(
         &self,
         filter: &OpenErrorFilter,
         after: Option<(RunId, UnitRef)>,
@@ -133,7 +133,7 @@ impl Errors {
         found.map(|(_, error)| error).filter(|error| wanted(error)).take(limit).cloned().collect()
     }
 
-    pub(super) fn groups(&self, filter: &GroupFilter, limit: usize) -> Vec<ErrorGroup> {
+    pub(super) fn list_groups(&self, filter: &GroupFilter, limit: usize) -> Vec<ErrorGroup> {
         let GroupFilter { group, flow, action, since } = filter;
         let mut found: Vec<(&Arc<str>, &Group)> = self.groups.iter().collect();
         found.retain(|(name, found)| {
@@ -143,16 +143,16 @@ impl Errors {
                 && since.is_none_or(|since| found.last >= since)
         });
         found.sort_by_key(|(_, group)| std::cmp::Reverse(group.last));
-        found.into_iter().take(limit).map(|(name, group)| self.group(name, group)).collect()
+        found.into_iter().take(limit).map(|(name, group)| self.build_group(name, group)).collect()
     }
 
-    /// Whether a group is of this action, or has an error that an engine-made action of this name found.
+    /// Returns whether a group is of this action, or has an error that an engine-made action of this name found.
     fn is_of_action(&self, name: &Arc<str>, group: &Group, action: &Arc<str>) -> bool {
         let mut records = self.records.values().filter(|record| record.group == *name);
         group.action == *action || records.any(|record| record.is_of_action(action))
     }
 
-    fn group(&self, name: &Arc<str>, group: &Group) -> ErrorGroup {
+    fn build_group(&self, name: &Arc<str>, group: &Group) -> ErrorGroup {
         let mut tally = OpenTally::default();
         for error in self.open.values().filter(|error| error.record.group == *name) {
             let policy = error.resume.as_ref().map(|(_, policy)| &*policy.name);
@@ -175,17 +175,17 @@ impl Errors {
         }
     }
 
-    pub(super) fn hits(&self) -> Vec<PolicyHits> {
+    pub(super) fn list_policy_hits(&self) -> Vec<PolicyHits> {
         let mut tally = HitTally::default();
         for (policy, (hits, last)) in &self.hits {
-            tally.hit(policy.clone(), *hits, *last);
+            tally.add_hits(policy.clone(), *hits, *last);
         }
         for error in self.open.values() {
             if let Some((_, policy)) = error.resume.as_ref().filter(|_| !error.acknowledged) {
-                tally.will_resume(&policy.id, error.record.run);
+                tally.add_scheduled(&policy.id, error.record.run);
             }
         }
-        tally.end()
+        tally.into_hits()
     }
 }
 

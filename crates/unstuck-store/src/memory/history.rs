@@ -24,7 +24,6 @@ struct Head {
 }
 
 impl History {
-    /// Adds the next events.
     pub(super) fn append(&mut self, events: Vec<Event>) {
         for event in events {
             let Event { at, clock, by, generation, facts, .. } = event;
@@ -34,13 +33,13 @@ impl History {
         }
     }
 
-    /// The events after number `after`, at most `limit`.
+    /// Lists the events after number `after`, at most `limit`.
     pub(super) fn after(&self, after: u64, limit: usize) -> impl Iterator<Item = Event> {
         let first = usize::try_from(after).unwrap_or(usize::MAX).min(self.heads.len());
         (first..self.heads.len()).take(limit).map(|place| self.event(place))
     }
 
-    /// The state that the events lead to.
+    /// Replays all events; `None` if there are none or one cannot be applied.
     pub(super) fn replay(&self) -> Option<Run> {
         let events: Vec<Event> = self.after(0, usize::MAX).collect();
         replay(&events)

@@ -45,7 +45,7 @@ static STORES: AtomicU64 = AtomicU64::new(0);
 
 impl Durable {
     pub(super) fn new(state: MemoryState) -> Arc<Durable> {
-        let log = Mutex::new(state.events_by_time());
+        let log = Mutex::new(state.list_events_by_time());
         Arc::new(Durable {
             state: Mutex::new(state),
             aside: Mutex::default(),
@@ -63,7 +63,7 @@ impl Durable {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over a stage that was accepted before, in a transaction of its own.
+    /// Applies a stage that was accepted before to the durable copy, and wakes those who watch.
     pub(super) fn add_stage(&self, stage: Stage, last_notice: u64) -> Result<(), StoreError> {
         let changed = stage.runs.iter().map(|change| change.run.id);
         let unchanged = stage.unchanged.iter().map(|run| run.id);
@@ -94,7 +94,7 @@ impl Durable {
         };
     }
 
-    /// Nobody has set anything aside.
+    /// Forgets what is set aside: whoever set it aside is gone.
     pub(super) fn clear_aside(&self) {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -142,7 +142,7 @@ impl Reader for MemoryReader {
 
     fn upcoming(&self, limit: usize) -> Result<Vec<(Time, RunId)>, StoreError> {
         let mut seen = BTreeSet::new();
-        let all = self.state().timers.after(None, usize::MAX).into_iter();
+        let all = self.state().timers.list_after(None, usize::MAX).into_iter();
         let first = all.filter(|due| seen.insert(due.run)).map(|due| (due.due, due.run));
         Ok(first.take(limit).collect())
     }
@@ -187,7 +187,7 @@ impl Reader for MemoryReader {
     }
 
     fn policy_hits(&self) -> Result<Vec<PolicyHits>, StoreError> {
-        Ok(self.state().errors.hits())
+        Ok(self.state().errors.list_policy_hits())
     }
 
     fn errors(
@@ -196,7 +196,7 @@ impl Reader for MemoryReader {
         after: Option<ErrorId>,
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
-        Ok(self.state().errors.list(filter, after, limit))
+        Ok(self.state().errors.list_errors(filter, after, limit))
     }
 
     fn open_errors(
@@ -205,7 +205,7 @@ impl Reader for MemoryReader {
         after: Option<(RunId, UnitRef)>,
         limit: usize,
     ) -> Result<Vec<OpenError>, StoreError> {
-        Ok(self.state().errors.open(filter, after, limit))
+        Ok(self.state().errors.list_open(filter, after, limit))
     }
 
     fn error_groups(
@@ -214,7 +214,7 @@ impl Reader for MemoryReader {
         after: Option<&GroupPlace>,
         limit: usize,
     ) -> Result<Vec<ErrorGroup>, StoreError> {
-        let mut groups = self.state().errors.groups(filter, usize::MAX);
+        let mut groups = self.state().errors.list_groups(filter, usize::MAX);
         groups.retain(|group| after.is_none_or(|after| after.is_before(group)));
         groups.truncate(limit);
         Ok(groups)
@@ -225,7 +225,7 @@ impl Reader for MemoryReader {
     }
 
     fn bulks(&self, open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError> {
-        Ok(self.state().bulks.list(open_only, before, limit))
+        Ok(self.state().bulks.list_bulks(open_only, before, limit))
     }
 
     fn targets(
@@ -235,7 +235,7 @@ impl Reader for MemoryReader {
         from: u64,
         limit: usize,
     ) -> Result<Vec<Target>, StoreError> {
-        Ok(self.state().bulks.targets(bulk, only, from, limit))
+        Ok(self.state().bulks.list_targets(bulk, only, from, limit))
     }
 
     fn cursor(&self) -> Result<Cursor, StoreError> {

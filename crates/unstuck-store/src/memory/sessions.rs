@@ -35,7 +35,7 @@ struct SessionRecord {
 }
 
 impl Sessions {
-    /// A session begins, in place of the one `before`.
+    /// Begins a session in place of the handle's session `before`, which ends.
     pub(super) fn open(&mut self, new: NewSession, before: Option<u64>) -> Result<Session, StoreError> {
         self.end(before);
         if self.lease.is_none() {
@@ -60,12 +60,12 @@ impl Sessions {
         Ok(Session { epoch: 1, token_key, incarnation: self.last, node, lease: self.lease, now: None })
     }
 
-    /// Whether it is there and has not ended.
+    /// Returns whether a session exists and has not ended.
     pub(super) fn is_live(&self, session: u64) -> bool {
         self.all.get(&session).is_some_and(|session| !session.has_ended)
     }
 
-    /// Whether one that is older than this has not ended.
+    /// Returns whether an older session than this is live: only the oldest gives out turns.
     pub(super) fn has_older(&self, session: u64) -> bool {
         self.all.range(..session).any(|(_, older)| !older.has_ended)
     }
@@ -83,7 +83,7 @@ impl Sessions {
         }
     }
 
-    /// Whoever was not renewed for a whole lease has ended.
+    /// Ends sessions that were not renewed for a whole lease.
     pub(super) fn expire(&mut self) {
         let Some(lease) = self.lease else { return };
         for session in self.all.values_mut() {
@@ -91,8 +91,8 @@ impl Sessions {
         }
     }
 
-    /// Of these attempts, those whose session has ended, by session: each session is given to one, once. One that has none
-    /// left is forgotten.
+    /// Groups the attempts of ended sessions by session. Each session is given to one handle, once; one without
+    /// attempts left is forgotten.
     pub(super) fn take_ended(
         &mut self,
         me: Option<u64>,
@@ -123,7 +123,7 @@ impl Sessions {
         given
     }
 
-    /// Executors of other sessions have lost an attempt.
+    /// Leaves word for sessions whose executors have lost an attempt.
     pub(super) fn interrupt(&mut self, interrupts: Vec<Interrupt>) {
         for interrupt in interrupts {
             let session = self.all.get_mut(&interrupt.worker.incarnation);
@@ -133,7 +133,7 @@ impl Sessions {
         }
     }
 
-    /// What a session is to be told.
+    /// Returns, once, which attempts the executors of a session have lost.
     pub(super) fn take_interrupts(&mut self, session: u64) -> Vec<Interrupt> {
         let session = self.all.get_mut(&session);
         session.map(|session| std::mem::take(&mut session.interrupts)).unwrap_or_default()

@@ -38,34 +38,34 @@ impl SharedStore {
         SharedStore { store: self.store.clone(), side }
     }
 
-    /// What the clock of the store says: sessions last by it.
+    /// Sets the clock of the store, by which sessions last.
     pub fn set_time(&self, now: Time) {
         self.store.lock().unwrap_or_else(PoisonError::into_inner).sessions.now = now;
     }
 
-    /// What it says.
     pub fn time(&self) -> Time {
         self.store.lock().unwrap_or_else(PoisonError::into_inner).sessions.now
     }
 
-    /// The time of a batch is what the clock of the store says, whatever the clocks of those who ask do.
+    /// Makes batches use the clock of the store instead of the caller's.
     pub fn tell_time(&self) {
         self.store.lock().unwrap_or_else(PoisonError::into_inner).tells_time = true;
     }
 
-    /// How long sessions last without being renewed, from now on.
+    /// Sets how long sessions last without renewal from now on.
     pub fn set_lease(&self, lease: Millis) {
         self.store.lock().unwrap_or_else(PoisonError::into_inner).sessions.lease = Some(lease);
     }
 
-    /// The store, as this handle sees it.
+    /// Locks the store, and switches it to this handle.
     pub fn store(&mut self) -> MutexGuard<'_, MemoryStore> {
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         store.switch_handle(self.side);
         store
     }
 
-    /// The process of this handle dies: what all of them had staged and was not durable is gone, as after a power cut.
+    /// Lets the process of this handle die; what any handle had staged and was not durable is gone, as after a power
+    /// cut.
     #[must_use]
     pub fn crash(mut self) -> SharedStore {
         let store = std::mem::take(&mut *self.store());
@@ -86,7 +86,7 @@ impl Drop for SharedStore {
 }
 
 impl MemoryStore {
-    /// It is this one's turn.
+    /// Exchanges the per-handle state (batches, aside, session) with that of this handle.
     fn switch_handle(&mut self, side: usize) {
         if side == self.current {
             return;

@@ -118,7 +118,7 @@ impl MemoryState {
         }
     }
 
-    /// Takes these runs out for a batch that has taken out those of `locked`.
+    /// Takes these runs out for a batch, and adds them to `locked`, which has those it took out before.
     pub(super) fn lock(
         &mut self,
         runs: &[RunId],
@@ -146,7 +146,7 @@ impl MemoryState {
         Ok(given)
     }
 
-    /// Ends a batch that has locked these with these changes, or changes nothing but what is out.
+    /// Applies a stage and ends its batch; on error only what was taken out is changed.
     pub(super) fn stage(
         &mut self,
         mut stage: Stage,
@@ -154,14 +154,14 @@ impl MemoryState {
         locked: &LockedByBatch,
     ) -> Result<(), StoreError> {
         let mut undo = Undo::default();
-        if let Err(error) = self.check(&mut stage, &mut undo, locked) {
-            self.undo(undo);
+        if let Err(error) = self.check_stage(&mut stage, &mut undo, locked) {
+            self.undo_reservations(undo);
             return Err(error);
         }
-        self.errors.record(stage.errors);
-        self.errors.examined(&stage.backfilled);
+        self.errors.record_errors(stage.errors);
+        self.errors.mark_backfilled(&stage.backfilled);
         for change in stage.runs {
-            self.change(change, stage.at);
+            self.apply_run_change(change, stage.at);
         }
         for run in stage.unchanged {
             if let Some(kept) = self.runs.get_mut(&run.id) {
@@ -172,7 +172,7 @@ impl MemoryState {
             self.logs.entry(record.attempt.run).or_default().add(record);
         }
         for id in undo.runs {
-            self.put_in_order(id);
+            self.insert_into_order(id);
         }
         for id in stage.forgotten {
             self.forget(id);
@@ -200,7 +200,7 @@ impl MemoryState {
         Ok(())
     }
 
-    /// Puts unchanged runs back; one that was changed stays out.
+    /// Returns unchanged runs; one that was changed after all stays out, and is replayed when the batch ends.
     pub(super) fn give_back(&mut self, runs: Vec<Run>) {
         for run in runs {
             if let Some(kept) = self.runs.get_mut(&run.id)
@@ -211,8 +211,8 @@ impl MemoryState {
         }
     }
 
-    /// Ends a batch that has taken out these runs: whatever is out is made again from its history.
-    pub(super) fn take_back(&mut self, locked: LockedByBatch) -> Result<(), StoreError> {
+    /// Ends a batch: what is still out is replayed from its history, as it was before.
+    pub(super) fn restore_locked(&mut self, locked: LockedByBatch) -> Result<(), StoreError> {
         self.ready.put_back();
         self.things.unlock(&locked.things);
         for id in locked.runs {
@@ -230,8 +230,8 @@ impl MemoryState {
         Ok(())
     }
 
-    /// Every event, by run and number, in the order of time.
-    pub(super) fn events_by_time(&self) -> Vec<(RunId, u64)> {
+    /// Lists every event by run and number in order of time: a log for tails of a store that was filled before.
+    pub(super) fn list_events_by_time(&self) -> Vec<(RunId, u64)> {
         let all = self.runs.iter().flat_map(|(id, kept)| {
             kept.history.after(0, usize::MAX).map(|event| (event.time(), *id, event.seq)).collect::<Vec<_>>()
         });
@@ -248,8 +248,8 @@ impl MemoryState {
             .collect()
     }
 
-    /// A copy in which nothing is taken out.
-    pub(super) fn at_rest(&self) -> MemoryState {
+    /// Copies the state with nothing taken out.
+    pub(super) fn copy_at_rest(&self) -> MemoryState {
         let mut copy = self.clone();
         for kept in copy.runs.values_mut().filter(|kept| !matches!(kept.run, Residency::Here(_))) {
             if let Some(run) = kept.history.replay() {
@@ -270,7 +270,7 @@ impl MemoryState {
     fn change_things(&mut self, things: Vec<Thing>, results: Vec<(BulkRef, TargetResult)>) {
         for thing in things {
             let ThingBody::Bulk(bulk) = &thing.body;
-            self.bulks.change((**bulk).clone());
+            self.bulks.replace((**bulk).clone());
             self.things.put(thing);
         }
         for (target, result) in results {
@@ -289,14 +289,14 @@ impl MemoryState {
     }
 
     pub(super) fn run(&self, id: RunId) -> Result<Option<Run>, StoreError> {
-        self.runs.get(&id).map(|kept| MemoryState::seen(id, kept).map(Cow::into_owned)).transpose()
+        self.runs.get(&id).map(|kept| MemoryState::read_run(id, kept).map(Cow::into_owned)).transpose()
     }
 
     pub(super) fn history(&self, run: RunId, after: u64, limit: usize) -> Vec<Event> {
         self.runs.get(&run).map(|kept| kept.history.after(after, limit).collect()).unwrap_or_default()
     }
 
-    /// Runs that fit, newest first, each as `give` makes something of it.
+    /// Lists runs that fit, newest first, each converted by `give`.
     pub(super) fn list<T>(
         &self,
         filter: &RunFilter,
@@ -305,14 +305,14 @@ impl MemoryState {
         give: impl Fn(&Run) -> T,
     ) -> Result<Vec<T>, StoreError> {
         let end = before.map_or(self.order.len(), |before| self.order.partition_point(|id| *id < before));
-        let with_error = filter.has_error_criteria().then(|| self.errors.runs_with(filter));
+        let with_error = filter.has_error_criteria().then(|| self.errors.find_runs_with_error(filter));
         let mut found = Vec::new();
         for id in self.order[..end].iter().rev() {
             if found.len() >= limit {
                 break;
             }
             let Some(kept) = self.runs.get(id) else { continue };
-            let run = MemoryState::seen(*id, kept)?;
+            let run = MemoryState::read_run(*id, kept)?;
             let has_error = with_error.as_ref().is_none_or(|runs| runs.contains(id));
             if has_error && filter.matches(&run, &kept.flow) {
                 found.push(give(&run));
@@ -324,7 +324,7 @@ impl MemoryState {
     pub(super) fn count_runs(&self, since: Time) -> Result<RunCounts, StoreError> {
         let mut counts = RunCounts::new();
         for (id, kept) in &self.runs {
-            let run = MemoryState::seen(*id, kept)?;
+            let run = MemoryState::read_run(*id, kept)?;
             let is_old = run.is_final() && *id < RunId::first_at(since);
             if run.origin.parent().is_none() && !is_old {
                 *counts.entry((kept.flow.clone(), run.state())).or_default() += 1;
@@ -333,8 +333,9 @@ impl MemoryState {
         Ok(counts)
     }
 
-    /// Looks at a whole stage before any of it happens. What must be unique is written down on the way.
-    fn check(
+    /// Checks a whole stage before any of it is applied. New ids and keys are reserved on the way, and noted in
+    /// `undo`.
+    fn check_stage(
         &mut self,
         stage: &mut Stage,
         undo: &mut Undo,
@@ -342,8 +343,8 @@ impl MemoryState {
     ) -> Result<(), StoreError> {
         check_errors(stage)?;
         check_logs(stage)?;
-        self.bulks.check(stage)?;
-        self.things.check(&stage.things, &locked.things)?;
+        self.bulks.check_results(stage)?;
+        self.things.check_changes(&stage.things, &locked.things)?;
         let mut returned = 0;
         for change in &mut stage.runs {
             returned += usize::from(self.check_run(change, undo)?);
@@ -373,7 +374,7 @@ impl MemoryState {
         Err(StoreError::Conflict(format!("{id} was locked but is not part of the commit")))
     }
 
-    /// Looks at the change of one run. Gives whether the run was locked; else it is new.
+    /// Checks the change of one run; returns whether it was locked, else it is new.
     fn check_run(&mut self, change: &RunChange, undo: &mut Undo) -> Result<bool, StoreError> {
         let id = change.run.id;
         let is_start =
@@ -439,7 +440,6 @@ impl MemoryState {
         }
     }
 
-    /// Removes a run with its history, its payloads and its key.
     fn forget(&mut self, id: RunId) {
         let Some(kept) = self.runs.remove(&id) else { return };
         for event in kept.history.after(0, usize::MAX) {
@@ -458,8 +458,8 @@ impl MemoryState {
         self.logs.remove(&id);
     }
 
-    /// A run as it is for those who read: one that is locked is as it was before that.
-    fn seen(id: RunId, kept: &StoredRun) -> Result<Cow<'_, Run>, StoreError> {
+    /// Returns a run as readers see it: one that is locked is as it was before.
+    fn read_run(id: RunId, kept: &StoredRun) -> Result<Cow<'_, Run>, StoreError> {
         let before = match &kept.run {
             Residency::Here(run) => return Ok(Cow::Borrowed(run)),
             Residency::Out(_) => kept.history.replay(),
@@ -469,7 +469,7 @@ impl MemoryState {
         before.map(Cow::Owned).ok_or_else(refused)
     }
 
-    /// Nothing of this run is offered.
+    /// Stops offering anything of this run.
     pub(super) fn set_aside(&mut self, run: RunId) {
         self.timers.set_aside(run);
         self.ready.set_aside(run);
@@ -477,7 +477,7 @@ impl MemoryState {
         self.notices.set_aside(run);
     }
 
-    /// It is offered again.
+    /// Offers what [`MemoryState::set_aside`] has hidden again.
     pub(super) fn release(&mut self, run: RunId) {
         self.timers.release(run);
         self.ready.release(run);
@@ -485,22 +485,23 @@ impl MemoryState {
         self.notices.release(run);
     }
 
-    /// Open errors are forgotten, as if they had never been kept.
+    /// Forgets all open errors, as a store from before they were stored would not have them.
     pub(super) fn lose_open_errors(&mut self) {
-        self.errors.lose_open(self.order.iter().copied());
+        self.errors.lose_open_errors(self.order.iter().copied());
     }
 
-    /// The attempts that executors of an engine have.
+    /// Lists attempts that executors of an engine have.
     pub(super) fn local_attempts(&self) -> Result<Vec<(AttemptId, Worker)>, StoreError> {
         let mut found = Vec::new();
         for id in &self.order {
             if let Some(kept) = self.runs.get(id) {
-                found.extend(MemoryState::seen(*id, kept)?.local_attempts());
+                found.extend(MemoryState::read_run(*id, kept)?.local_attempts());
             }
         }
         Ok(found)
     }
 
+    /// Reserves a key for a run, unless another has it.
     fn take_key(&mut self, flow: &Arc<str>, key: &Arc<str>, run: RunId) -> Result<(), StoreError> {
         match self.keys.entry(flow.clone()).or_default().entry(key.clone()) {
             Entry::Vacant(vacant) => {
@@ -516,7 +517,8 @@ impl MemoryState {
         }
     }
 
-    fn undo(&mut self, undo: Undo) {
+    /// Takes back the ids and keys that a refused stage has reserved.
+    fn undo_reservations(&mut self, undo: Undo) {
         for run in undo.runs {
             self.runs.remove(&run);
         }
@@ -530,12 +532,13 @@ impl MemoryState {
         }
     }
 
-    fn change(&mut self, mut change: RunChange, at: Time) {
+    /// Applies a change that was checked: open errors, timers, queue entries, slot, history, then the run itself.
+    fn apply_run_change(&mut self, mut change: RunChange, at: Time) {
         let id = change.run.id;
-        self.errors.change(&mut change);
+        self.errors.apply_change(&mut change);
         let shift = change.events.iter().map(Event::clock_shift).fold(0, i64::saturating_add);
         if shift != 0 {
-            self.timers.shift(id, shift);
+            self.timers.shift_moved_leases(id, shift);
         }
         // Leases first: one that was moved belongs to the attempt before whatever else has happened since.
         for lease in change.leases {
@@ -562,7 +565,8 @@ impl MemoryState {
         }
     }
 
-    fn put_in_order(&mut self, id: RunId) {
+    /// Keeps ids sorted; nearly always the new id is the highest.
+    fn insert_into_order(&mut self, id: RunId) {
         if self.order.last().is_none_or(|last| *last < id) {
             self.order.push(id);
         } else if let Err(place) = self.order.binary_search(&id) {

@@ -68,7 +68,7 @@ impl Level {
         self.flows.is_empty()
     }
 
-    /// Adds an entry. A flow that had none waits its turn behind those that are here.
+    /// Adds an entry. A flow that had none joins behind those that wait for their turn.
     pub(super) fn insert(&mut self, ready: &ReadyAttempt, turn: u64) {
         let turns = self.flows.entry(ready.flow).or_insert(Turns { last: turn, waiting: 0 });
         turns.waiting += 1;
@@ -81,19 +81,19 @@ impl Level {
         class.lanes.entry(lane).or_default().insert(StepLocation::of(ready));
     }
 
-    /// Removes an entry; whether it was there.
+    /// Removes an entry; returns whether it was there.
     pub(super) fn remove(&mut self, ready: &ReadyAttempt) -> bool {
         let demand = ready.demand();
         let Some(class) = self.classes.iter().position(|class| class.demand == demand) else { return false };
-        let was_there = self.remove_from(class, ready.flow, StepLocation::of(ready));
+        let was_there = self.remove_from_class(class, ready.flow, StepLocation::of(ready));
         if self.classes[class].lanes.is_empty() && self.classes.len() > KEPT_EMPTY {
             self.classes.swap_remove(class);
         }
         was_there
     }
 
-    /// Every entry.
-    pub(super) fn each(&self, mut each: impl FnMut(Entry)) {
+    /// Calls `each` with every entry, in no order.
+    pub(super) fn for_each(&self, mut each: impl FnMut(Entry)) {
         for Class { demand, lanes } in &self.classes {
             for ((_, flow), steps) in lanes {
                 for location in steps {
@@ -103,8 +103,9 @@ impl Level {
         }
     }
 
-    /// The next entry of those that demand.
-    pub(super) fn first(&self, mut fits: impl FnMut(Demand) -> bool) -> Option<(First, Demand)> {
+    /// Finds the next entry among those whose demand fits: of the flow whose last turn is longest ago, the one that
+    /// stands first.
+    pub(super) fn find_first(&self, mut fits: impl FnMut(Demand) -> bool) -> Option<(First, Demand)> {
         let mut best: Option<(First, Demand)> = None;
         for (place, class) in self.classes.iter().enumerate() {
             // A flow with entries in several classes is at the head of all of them or of none, since its turn is the
@@ -119,16 +120,16 @@ impl Level {
         best
     }
 
-    /// That entry, which stays.
-    pub(super) fn entry(&self, first: First) -> Entry {
+    /// Returns an entry without removing it.
+    pub(super) fn peek(&self, first: First) -> Entry {
         Entry { demand: self.classes[first.class].demand, flow: first.flow, location: first.location }
     }
 
-    /// Takes that entry; its flow has had this turn.
+    /// Removes an entry, and moves its flow behind the others: it has had this turn.
     pub(super) fn take(&mut self, first: First, turn: u64) -> Entry {
         let First { flow, location, class, .. } = first;
-        let entry = self.entry(first);
-        self.remove_from(class, flow, location);
+        let entry = self.peek(first);
+        self.remove_from_class(class, flow, location);
         let Some(turns) = self.flows.get_mut(&flow) else { return entry };
         let before = std::mem::replace(&mut turns.last, turn);
         for class in &mut self.classes {
@@ -139,7 +140,8 @@ impl Level {
         entry
     }
 
-    fn remove_from(&mut self, class: usize, flow: FlowId, location: StepLocation) -> bool {
+    /// Removes an entry from the lane of its flow, and what is empty then.
+    fn remove_from_class(&mut self, class: usize, flow: FlowId, location: StepLocation) -> bool {
         let Some(turns) = self.flows.get_mut(&flow) else { return false };
         let key = (turns.last, flow);
         let lanes = &mut self.classes[class].lanes;
@@ -159,8 +161,8 @@ impl Level {
 }
 
 impl Entry {
-    /// All that there is to know about it, in this queue and of this priority.
-    pub(super) fn ready(self, queue: &Arc<str>, priority: i32) -> ReadyAttempt {
+    /// Completes an entry with the queue and priority, which it does not repeat in memory.
+    pub(super) fn into_ready_attempt(self, queue: &Arc<str>, priority: i32) -> ReadyAttempt {
         let Entry { demand: Demand { load, alone }, flow, location: StepLocation { back, since, run, unit } } =
             self;
         let queue = queue.clone();

@@ -44,12 +44,14 @@ struct Taker {
     turn: usize,
 }
 
+/// Picks by priority over all queues at once: a heap has the best entry of each queue, and only the queue that was
+/// picked from is searched again.
 pub(super) fn pick(ready: &mut ReadyQueues, offers: &[Offer], limit: usize) -> Vec<Candidate> {
     let mut takers: Vec<Taker> = offers.iter().map(|offer| Taker { offer: offer.clone(), turn: 0 }).collect();
-    let mut lines = lines(ready, offers);
+    let mut lines = build_lines(ready, offers);
     let mut heads = BinaryHeap::with_capacity(lines.len());
     for (place, line) in lines.iter_mut().enumerate() {
-        let head = line.head(&ready.queues[line.queue], &takers, 0);
+        let head = line.find_head(&ready.queues[line.queue], &takers, 0);
         heads.extend(head.map(|head| Reverse((head, place))));
     }
     let mut found = Vec::new();
@@ -57,7 +59,7 @@ pub(super) fn pick(ready: &mut ReadyQueues, offers: &[Offer], limit: usize) -> V
         && let Some(Reverse((head, place))) = heads.pop()
     {
         let line = &mut lines[place];
-        if line.seen == found.len() && !ready.aside.is_empty() && ready.hide(line.queue, head) {
+        if line.seen == found.len() && !ready.aside.is_empty() && ready.hide_if_aside(line.queue, head) {
             // It is not given: whoever stands behind it is next.
         } else if line.seen == found.len() {
             let candidate = ready.hand_out(line.queue, head);
@@ -66,18 +68,19 @@ pub(super) fn pick(ready: &mut ReadyQueues, offers: &[Offer], limit: usize) -> V
             found.push(candidate);
             taker.turn = found.len();
         }
-        let next = line.head(&ready.queues[line.queue], &takers, found.len());
+        let next = line.find_head(&ready.queues[line.queue], &takers, found.len());
         heads.extend(next.map(|head| Reverse((head, place))));
     }
     found
 }
 
 impl ReadyQueues {
-    /// Whether this entry is not given; then it leaves its line, without its flow having had a turn.
-    fn hide(&mut self, queue: usize, head: Head) -> bool {
+    /// Takes an entry of a run that is set aside out of its line, without its flow losing its turn; returns whether
+    /// it was one.
+    fn hide_if_aside(&mut self, queue: usize, head: Head) -> bool {
         let Queue { name, levels } = &mut self.queues[queue];
         let level = levels.get_mut(&head.priority).expect("the head stands in it");
-        let ready = level.entry(head.first).ready(name, head.priority.0);
+        let ready = level.peek(head.first).into_ready_attempt(name, head.priority.0);
         if !self.aside.contains(&ready.run) {
             return false;
         }
@@ -87,12 +90,13 @@ impl ReadyQueues {
         true
     }
 
+    /// Takes the entry out of its line, gives its flow the turn, and remembers it as picked.
     fn hand_out(&mut self, queue: usize, head: Head) -> Candidate {
         self.turn += 1;
         self.in_line -= 1;
         let Queue { name, levels } = &mut self.queues[queue];
         let level = levels.get_mut(&head.priority).expect("the head stands in it");
-        let ready = level.take(head.first, self.turn).ready(name, head.priority.0);
+        let ready = level.take(head.first, self.turn).into_ready_attempt(name, head.priority.0);
         let (run, unit) = (ready.run, ready.unit);
         self.picked.push((run, unit));
         match self.waiting.get_mut(run, Some(unit)) {
@@ -106,13 +110,14 @@ impl ReadyQueues {
 }
 
 impl Line {
-    /// The best entry that somebody takes.
-    fn head(&mut self, queue: &Queue, takers: &[Taker], seen: usize) -> Option<Head> {
+    /// Finds the best entry of a queue that some offer can take. `seen` tells later whether other picks have used up
+    /// room since.
+    fn find_head(&mut self, queue: &Queue, takers: &[Taker], seen: usize) -> Option<Head> {
         self.seen = seen;
         for (priority, level) in queue.levels.range(self.from..) {
             self.from = *priority;
             let entry = |demand| Entry { queue: &queue.name, demand, priority: priority.0 };
-            let first = level.first(|demand| self.next_taker(&entry(demand), takers).is_some());
+            let first = level.find_first(|demand| self.next_taker(&entry(demand), takers).is_some());
             if let Some((first, demand)) = first {
                 let offer = self.next_taker(&entry(demand), takers)?;
                 return Some(Head { priority: *priority, first, offer });
@@ -146,8 +151,8 @@ impl Line {
     }
 }
 
-/// The queues that have entries and takers.
-fn lines(ready: &ReadyQueues, offers: &[Offer]) -> Vec<Line> {
+/// Collects the queues that are named by an offer with room, each with its offers.
+fn build_lines(ready: &ReadyQueues, offers: &[Offer]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     let mut places = vec![None; ready.queues.len()];
     for (offer, offered) in offers.iter().enumerate().filter(|(_, offered)| offered.free > 0) {

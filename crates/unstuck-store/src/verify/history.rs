@@ -67,43 +67,41 @@ impl HistoryCheck {
         }
     }
 
-    /// The state that the events so far give; `None` when they make no sense.
+    /// Returns the run as the events so far give it; `None` once one of them could not be applied.
     pub fn run(&self) -> Option<&Run> {
         self.run.as_ref().filter(|_| self.is_sound)
     }
 
-    /// The same, where nothing else is of interest any more.
+    /// As [`HistoryCheck::run`], by value.
     pub fn into_run(self) -> Option<Run> {
         self.run.filter(|_| self.is_sound)
     }
 
-    /// The number of the last event.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// The time of the last event.
     pub fn last_time(&self) -> Option<Time> {
         self.at
     }
 
-    /// Whether this generation was started by a person, rather than by another run.
+    /// Returns whether a person started this generation, rather than a parent.
     pub fn was_started_by_user(&self) -> bool {
         self.by_user
     }
 
-    /// Whether an operator has changed its input since a start has brought one.
+    /// Returns whether an operator has changed the input since the last start or rerun with one.
     pub fn is_input_changed(&self) -> bool {
         self.input_of == InputOf::Operator
     }
 
-    /// An event that cannot be read stands here: what follows cannot be applied.
+    /// Notes that an event could not be read: those after it cannot be applied.
     pub fn mark_unreadable(&mut self) {
         self.seq += 1;
         self.is_sound = false;
     }
 
-    /// Looks at the next event and applies it.
+    /// Checks that the next event may follow, then applies it.
     pub fn check_event(&mut self, event: &Event, findings: &mut Vec<Finding>) {
         self.check_number(event, findings);
         self.check_time(event, findings);
@@ -262,7 +260,7 @@ impl HistoryCheck {
         match wrong {
             None => Ok(()),
             Some(wrong) => {
-                let unit = shown(unit);
+                let unit = describe_unit(unit);
                 Err(self.finding(Promise::Once, event, format!("step {unit}: {wrong}")))
             }
         }
@@ -273,8 +271,8 @@ impl HistoryCheck {
     }
 }
 
-/// A unit where its flow is not at hand.
-pub fn shown(unit: UnitRef) -> String {
+/// Describes a unit by its numbers, where the flow with its names is not at hand.
+pub fn describe_unit(unit: UnitRef) -> String {
     match unit.item {
         None => format!("#{}", unit.step.0),
         Some(item) => format!("#{}[{item}]", unit.step.0),

@@ -41,7 +41,7 @@ pub enum Neighbour {
 const STANDS_STILL: &str = "cancel the run, or pause and unpause it so that it looks for work again; keep a copy of the store and report \
      this as a bug";
 
-/// Finds what stands still in a run that is not final, and what is left over of one that is.
+/// Finds units of an open run that nothing would advance, and of a final run what should be gone.
 pub fn check_movers(
     run: &Run,
     flow: &Flow,
@@ -74,7 +74,7 @@ pub fn check_movers(
     Ok(())
 }
 
-/// A final run needs no waking, and none of its steps is open.
+/// Checks that a final run has no wakeups and no open steps.
 fn check_final(run: &Run, flow: &Flow, findings: &mut Vec<Finding>) {
     let open = flow.step_indices().find(|step| !run.step(*step).is_final());
     if let Some(step) = open {
@@ -84,7 +84,7 @@ fn check_final(run: &Run, flow: &Flow, findings: &mut Vec<Finding>) {
     }
 }
 
-/// A worker at work, a person who chooses or resumes, or whoever sends a signal.
+/// Returns whether something outside of the store advances the unit: a worker, an operator, or a signal.
 fn waits_for_outside(unit: &Unit) -> bool {
     match &unit.state {
         UnitState::Held { .. } | UnitState::Error { .. } => true,
@@ -101,7 +101,7 @@ fn waits_for_outside(unit: &Unit) -> bool {
     }
 }
 
-/// Whether a step of a run that may go on waits for nothing, and has not been entered, or has not launched an item.
+/// Returns whether a step has nothing left to wait for, but was not entered or has not launched all items it could.
 fn should_have_begun(run: &Run, flow: &Flow, place: StepIndex) -> bool {
     let step = flow.step(place);
     match run.step(place) {
@@ -130,7 +130,7 @@ pub struct Awaited {
     pub serves: ParentAttempt,
 }
 
-/// The children and the handler that a run waits for.
+/// Lists the children and the handler that a run waits for.
 pub fn awaited(run: &Run) -> Vec<Awaited> {
     let generation = run.generation;
     let mut awaited = Vec::new();
@@ -149,7 +149,7 @@ pub fn awaited(run: &Run) -> Vec<Awaited> {
     awaited
 }
 
-/// Each step that waits for a child, and a handler, has one that will tell how it ended. Gives whether there is any.
+/// Checks that each awaited child, and the handler, exists and will report its end. Returns whether there is one.
 fn check_children(
     run: &Run,
     flow: &Flow,
@@ -172,7 +172,8 @@ fn check_children(
     Ok(!awaited.is_empty())
 }
 
-/// Whether a child will tell its parent how it ended for this attempt.
+/// Returns whether a child will report its end for this attempt: it is open and knows the attempt, or its notice is
+/// under way.
 fn will_notify_parent(
     parent: RunId,
     child: RunId,
@@ -211,7 +212,7 @@ fn will_notify_parent(
     })
 }
 
-/// The parent of a child is there, and waits for it while it goes on, unless it has told it to end, or a person has
+/// Checks that the parent of a child exists and waits for it, unless the parent has told it to end, or a person has
 /// started it again.
 fn check_parent(
     run: &Run,

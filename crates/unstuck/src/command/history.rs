@@ -74,7 +74,7 @@ fn show_history(page: &HistoryView, stdout: &mut Output) {
         stdout.line("No more events.");
     }
     for event in &page.events {
-        let (date, clock) = (local_time::day(event.at), local_time::clock(event.at));
+        let (date, clock) = (local_time::format_day(event.at), local_time::format_clock(event.at));
         if date != day {
             stdout.line(&look.paint(style::BOLD, &date));
             day = date;

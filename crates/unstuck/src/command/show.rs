@@ -63,7 +63,7 @@ impl Arguments {
                 stdout.line("");
                 if let Some(aside) = &run.set_aside {
                     let since = aside.since.map_or(String::new(), |since| {
-                        format!(" since {}", local_time::full_and_relative(since))
+                        format!(" since {}", local_time::format_full_and_relative(since))
                     });
                     stdout.line(&format!("Set aside{since}: {}.", text::visible(&aside.why)));
                     stdout.line(&format!("To cancel it: unstuck cancel {}{}", run.id, place.option));
@@ -95,8 +95,8 @@ fn show_head(run: &api::Run, stdout: &mut Output) {
     let mut fields = vec![("version", run.version.clone()), ("generation", run.generation.to_string())];
     fields.extend(run.key.clone().map(|key| ("key", key)));
     fields.extend((!run.labels.is_empty()).then(|| ("labels", text::labels(&run.labels))));
-    fields.push(("created", local_time::full_and_relative(run.created_at)));
-    fields.push(("updated", local_time::full_and_relative(run.updated_at)));
+    fields.push(("created", local_time::format_full_and_relative(run.created_at)));
+    fields.push(("updated", local_time::format_full_and_relative(run.updated_at)));
     fields.push(("input", one_line_value(&run.input)));
     fields.extend(run.output.as_ref().map(|output| ("output", one_line_value(output))));
     fields.extend(run.error.as_ref().map(|error| {
@@ -117,7 +117,7 @@ fn show_head(run: &api::Run, stdout: &mut Output) {
             (false, true) if run.idle => "; due, but no process is executing the run",
             (false, _) => "",
         };
-        ("resumes", format!("{}{by}{waits}", local_time::full_and_relative(*at)))
+        ("resumes", format!("{}{by}{waits}", local_time::format_full_and_relative(*at)))
     }));
     fields.extend(
         run.policies_paused.as_ref().map(|paused| {

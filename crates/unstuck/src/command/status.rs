@@ -16,7 +16,7 @@ use crate::view::table::{Cell, Table};
 use crate::view::text;
 use unstuck_api::request::Query;
 use unstuck_api::status::StatusView;
-use unstuck_service::owner::{run_in_words, shown_state, state_phrase};
+use unstuck_service::owner::{describe_run, shown_state, state_phrase};
 
 /// Show what needs a person, what is running, what comes next, and how many runs there are.
 #[derive(clap::Args)]
@@ -106,7 +106,7 @@ fn show_needs_person(status: &StatusView, stdout: &mut Output, option: &str) {
 fn show_executing(status: &StatusView, stdout: &mut Output) {
     match &status.executes {
         Some(driven) => {
-            let run = run_in_words(driven);
+            let run = describe_run(driven);
             let run = run.as_deref().unwrap_or("no run");
             stdout.line(&text::visible(&format!("Process {} is executing {run}.", driven.process)));
         }

@@ -11,7 +11,7 @@ const TITLE: &str = "Automatic resumes are paused";
 
 /// Describes a pause: `by ada since 2026-11-17 10:00:00 CET: the provider is down`.
 pub(crate) fn describe_paused(paused: &PoliciesPaused) -> String {
-    format!("by {} since {}: {}", paused.by, local_time::full(paused.since), paused.reason)
+    format!("by {} since {}: {}", paused.by, local_time::format_full(paused.since), paused.reason)
 }
 
 /// Shows that automatic resumes are paused, and the command that unpauses them.

@@ -115,7 +115,8 @@ impl RunRecord {
             let Fact::Unit { unit, .. } = fact else { continue };
             let (Some(state), Some(recount)) = (run.unit(*unit), self.units.get(unit)) else { continue };
             if let Some(what) = recount.differs(&state.round) {
-                let what = format!("event {}, step {}: {what}", event.seq, verify::history::shown(*unit));
+                let what =
+                    format!("event {}, step {}: {what}", event.seq, verify::history::describe_unit(*unit));
                 return Err(Broken::of(Promise::Budgets, run.id, what));
             }
         }

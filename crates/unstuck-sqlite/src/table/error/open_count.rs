@@ -40,8 +40,8 @@ pub(crate) struct CountedError {
     policy: Option<Arc<str>>,
 }
 
-/// The open error of a unit of a run, or all of the run.
-pub(crate) fn counted(
+/// Loads the open error of a unit, or all of the run, as far as counts depend on it.
+pub(crate) fn load_counted(
     connection: &Connection,
     run: RunId,
     unit: Option<UnitRef>,
@@ -61,7 +61,8 @@ pub(crate) fn counted(
 }
 
 impl OpenChanges {
-    /// The open error of a unit, or all of the run, has changed: it was counted as given, and is counted as it is.
+    /// Moves the counts from what was open before the change to what is open now; the caller loads `before` before it
+    /// writes.
     pub(crate) fn change(
         &mut self,
         connection: &Connection,
@@ -69,7 +70,7 @@ impl OpenChanges {
         unit: Option<UnitRef>,
         before: &[CountedError],
     ) -> Result<(), StoreError> {
-        let after = counted(connection, run, unit)?;
+        let after = load_counted(connection, run, unit)?;
         for (errors, by) in [(before, -1), (after.as_slice(), 1)] {
             for error in errors {
                 self.add(error, by);
@@ -80,7 +81,7 @@ impl OpenChanges {
             let is_open = |error: &CountedError| error.group == *group && !error.is_acknowledged;
             let (was, is) = (before.iter().any(is_open), after.iter().any(is_open));
             // With another step in it, the run is counted all the same.
-            if was != is && !has_others(connection, run, unit, group)? {
+            if was != is && !has_other_open_unit(connection, run, unit, group)? {
                 self.groups.entry(group.clone()).or_default().runs += i64::from(is) - i64::from(was);
             }
         }
@@ -119,8 +120,9 @@ impl OpenChanges {
     }
 }
 
-/// Whether another unit of the run is in error of this group, and not acknowledged.
-fn has_others(
+/// Returns whether another unit of the run has an open, unacknowledged error of this group: the run is then counted
+/// already.
+fn has_other_open_unit(
     connection: &Connection,
     run: RunId,
     unit: Option<UnitRef>,

@@ -13,7 +13,7 @@ use unstuck_store::contract::{ErrorId, StoreError};
 use crate::error::store_error;
 use crate::log_entry::to_text_in;
 use crate::pending_transaction::{PendingTransaction, unit_columns};
-use crate::table::error::open_count::{OpenChanges, counted};
+use crate::table::error::open_count::{OpenChanges, load_counted};
 use crate::table::meta::put_number;
 use crate::table::number;
 use crate::table::prepare;
@@ -28,19 +28,20 @@ pub(crate) struct ErrorChanges {
     pub(crate) examined: Vec<RunId>,
 }
 
-/// Writes what a stage changes about errors; what is counted of them comes with [`count`].
-pub(crate) fn write(
+/// Writes the errors of a stage, recorded and open. Groups and hits are counted once per commit, with
+/// [`count_recorded`].
+pub(crate) fn write_errors(
     transaction: &Transaction<'_>,
     changes: &ErrorChanges,
     counts: &mut OpenChanges,
 ) -> Result<(), StoreError> {
     let mut buffer = Vec::new();
     if !changes.recorded.is_empty() {
-        record(transaction, &changes.recorded, &mut buffer)?;
+        insert_errors(transaction, &changes.recorded, &mut buffer)?;
     }
     for (run, unit, error) in &changes.open {
-        let before = counted(transaction, *run, Some(*unit))?;
-        set_open(transaction, *run, *unit, error.as_ref(), &mut buffer)?;
+        let before = load_counted(transaction, *run, Some(*unit))?;
+        write_open_error(transaction, *run, *unit, error.as_ref(), &mut buffer)?;
         counts.change(transaction, *run, Some(*unit), &before)?;
     }
     for run in &changes.examined {
@@ -50,8 +51,12 @@ pub(crate) fn write(
     Ok(())
 }
 
-/// Counts what these stages have recorded, all of it at once.
-pub(crate) fn count(transaction: &Transaction<'_>, group: &[PendingTransaction]) -> Result<(), StoreError> {
+/// Adds the errors of a group of stages to the counts of groups and policies: one upsert for each instead of one per
+/// error.
+pub(crate) fn count_recorded(
+    transaction: &Transaction<'_>,
+    group: &[PendingTransaction],
+) -> Result<(), StoreError> {
     if let Some((last, _)) = group.iter().rev().find_map(|job| job.errors.recorded.last()) {
         count_groups(transaction, group)?;
         put_number(transaction, "last_error", last.0)?;
@@ -62,7 +67,8 @@ pub(crate) fn count(transaction: &Transaction<'_>, group: &[PendingTransaction])
     Ok(())
 }
 
-fn record(
+/// Inserts recorded errors, with the columns that filters use beside the body.
+fn insert_errors(
     transaction: &Transaction<'_>,
     recorded: &[(ErrorId, ErrorRecord)],
     buffer: &mut Vec<u8>,
@@ -79,7 +85,8 @@ fn record(
     Ok(())
 }
 
-fn set_open(
+/// Replaces the open error of a unit, or deletes it if there is none any more.
+fn write_open_error(
     transaction: &Transaction<'_>,
     run: RunId,
     unit: UnitRef,
@@ -113,6 +120,7 @@ struct Counted<'a> {
     flows: HashMap<&'a str, u64>,
 }
 
+/// Adds the recorded errors to their groups, by flow too.
 fn count_groups(transaction: &Transaction<'_>, group: &[PendingTransaction]) -> Result<(), StoreError> {
     let mut counted: HashMap<&str, Counted<'_>> = HashMap::new();
     for (_, error) in group.iter().flat_map(|job| &job.errors.recorded) {
@@ -139,6 +147,7 @@ fn count_groups(transaction: &Transaction<'_>, group: &[PendingTransaction]) -> 
     Ok(())
 }
 
+/// Adds the errors that policies have taken to their counts.
 fn count_hits(transaction: &Transaction<'_>, group: &[PendingTransaction]) -> Result<(), StoreError> {
     let mut counted: HashMap<&str, (u64, Time)> = HashMap::new();
     for (policy, at) in group.iter().flat_map(|job| &job.errors.hits) {
@@ -155,13 +164,13 @@ fn count_hits(transaction: &Transaction<'_>, group: &[PendingTransaction]) -> Re
     Ok(())
 }
 
-/// Removes what is kept of the errors of a run. What was counted stays.
-pub(crate) fn forget(
+/// Deletes the errors of a forgotten run. Counts of groups stay: they tell how often an error happened.
+pub(crate) fn delete_errors(
     transaction: &Transaction<'_>,
     run: RunId,
     counts: &mut OpenChanges,
 ) -> Result<(), StoreError> {
-    let (id, before) = (run, counted(transaction, run, None)?);
+    let (id, before) = (run, load_counted(transaction, run, None)?);
     let run = number(run.0)?;
     for sql in [
         "DELETE FROM error WHERE run = ?1",

@@ -35,6 +35,7 @@ pub(super) struct ErrorContents {
 type Ended = (RunId, u32, UnitRef, u32);
 
 impl ErrorContents {
+    /// Reads all that is stored about errors, and beside it what histories and states say there should be.
     pub(super) fn read<S: Store>(
         store: &mut S,
         runs: &[(Run, Vec<Event>)],
@@ -66,8 +67,8 @@ impl ErrorContents {
         }
     }
 
-    /// Each error is recorded once, in order; what is open is what the states of the runs say; and groups count no less
-    /// than there is.
+    /// Checks that each error is recorded once and in order, that open errors are those of the runs' states, and that
+    /// groups count no less than is recorded.
     pub(super) fn check(&self) {
         let place = |error: &ErrorRecord| (error.run, error.generation, error.unit, error.attempt);
         // A missed deadline ends no attempt.
@@ -89,7 +90,7 @@ impl ErrorContents {
     }
 }
 
-/// The attempts that an event ends in error.
+/// Lists the attempts that an event ends in error.
 fn ended(run: RunId, event: &Event) -> impl Iterator<Item = Ended> {
     event.facts.iter().filter_map(move |fact| match fact {
         Fact::Unit {

@@ -16,7 +16,7 @@ pub(crate) fn show_bulk(page: &BulkView, stdout: &mut Output, option: &str) {
     let name = stdout.look.paint(style::BOLD, &page.bulk);
     let state = stdout.look.paint(style::style_of_word(&page.state), describe_state(page));
     stdout.line(&format!("{name}  {} of {}: {state}", page.action, text::visible(&page.selection)));
-    let by = format!("{}, {}", page.by, local_time::full_and_relative(page.created_at));
+    let by = format!("{}, {}", page.by, local_time::format_full_and_relative(page.created_at));
     let by = match &page.reason {
         Some(reason) => format!("{by}: {reason}"),
         None => by,

@@ -55,8 +55,8 @@ fn show_group(page: &ErrorGroupDetails, stdout: &mut Output, option: &str) {
     let fields = [
         ("cause", group.pattern.clone()),
         ("errors", format!("{} ({})", group.count, flows.join(", "))),
-        ("first", local_time::full_and_relative(group.first)),
-        ("last", local_time::full_and_relative(group.last)),
+        ("first", local_time::format_full_and_relative(group.first)),
+        ("last", local_time::format_full_and_relative(group.last)),
         ("now", describe_open_errors(group)),
     ];
     for (name, value) in fields {

@@ -96,7 +96,7 @@ fn head_comment(group: &ErrorGroupView) -> String {
             "{} ({}), the last at {}",
             count(group.count, "error", "errors"),
             flows.join(", "),
-            local_time::full(group.last)
+            local_time::format_full(group.last)
         ),
     ];
     let lines: Vec<String> = text.iter().map(|line| format!("# {}\n", text::visible(line))).collect();

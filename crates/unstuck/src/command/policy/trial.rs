@@ -79,8 +79,9 @@ pub(super) fn show_trial(trial: &TrialView, when: When, output: &mut Output) {
     output.line(&match when {
         When::Now => format!("{name} would match {steps} in error now."),
         When::Past { since, until } => {
-            let until = until.map_or_else(String::new, |until| format!(" until {}", local_time::full(until)));
-            format!("{name} would have matched {errors} since {}{until}.", local_time::full(since))
+            let until =
+                until.map_or_else(String::new, |until| format!(" until {}", local_time::format_full(until)));
+            format!("{name} would have matched {errors} since {}{until}.", local_time::format_full(since))
         }
     });
     show_hits(trial, when, output);

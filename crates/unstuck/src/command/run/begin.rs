@@ -36,7 +36,7 @@ use unstuck_api::request::{OnDuplicate, Query, Request};
 use unstuck_core::summary::RunSummary;
 use unstuck_service::flows::{compile_flow, flows_for_reading};
 use unstuck_service::owner::state_phrase;
-use unstuck_service::{Service, ServiceError, convert, family, payload_of, run_name};
+use unstuck_service::{Service, ServiceError, convert, family, load_payload, run_name};
 
 /// The load for emulated steps, which need only a timer.
 const EMULATION_LOAD: u32 = 1_000_000;
@@ -100,7 +100,9 @@ pub(super) fn start(
     };
     let mut notes = note_paused_policies(&mut store, place)?;
     let input = match &known {
-        Some(run) if order.restarts(run) && !order.is_input_given => payload_of(&*store.reader(), &run.input),
+        Some(run) if order.restarts(run) && !order.is_input_given => {
+            load_payload(&*store.reader(), &run.input)
+        }
         _ => order.input.clone(),
     };
     let seeded = match known {
@@ -201,7 +203,7 @@ fn find_named_root(store: &mut SqliteStore, wanted: &str) -> Result<Run, Command
     let found = run_name::find_run(&*store.reader(), &flows_for_reading(), wanted)?;
     let gone = || CommandError::not_found(format!("there is no run {found}"));
     let run = store.run(found).map_err(failed)?.ok_or_else(gone)?;
-    let root = family::root(&*store.reader(), &RunSummary::of(&run)).map_err(failed)?;
+    let root = family::find_root(&*store.reader(), &RunSummary::of(&run)).map_err(failed)?;
     store.run(root).map_err(failed)?.ok_or_else(gone)
 }
 
@@ -310,7 +312,7 @@ fn start_run(
         input,
         priority: 0,
         deadline: None,
-        on_duplicate: convert::on_duplicate(order.on_duplicate),
+        on_duplicate: convert::to_core_on_duplicate(order.on_duplicate),
         home,
         by: Actor::User(user_name().into()),
     };

@@ -17,7 +17,7 @@ use crate::view::style::style_of_word;
 use crate::view::text;
 use unstuck_service::explain::{self, ExplainedRun};
 use unstuck_service::owner::state_phrase;
-use unstuck_service::{Service, ServiceError, payload_of, show};
+use unstuck_service::{Service, ServiceError, load_payload, show};
 
 /// The final state of a run, read from the engine before it stops.
 pub(super) struct Finished {
@@ -101,14 +101,14 @@ fn read_finished(
     reader: &dyn Reader,
     root: RunId,
 ) -> Result<(ExplainedRun, String, Option<Json>), ServiceError> {
-    let explained = explain::of_run(service, reader, root)?;
+    let explained = explain::explain_run(service, reader, root)?;
     let output = match &explained.run().phase {
         Phase::Ended(ended) => match &ended.how {
-            RunOutcome::Completed { output } => Some(payload_of(reader, output)),
+            RunOutcome::Completed { output } => Some(load_payload(reader, output)),
             RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. } | RunOutcome::Superseded { .. } => None,
         },
         Phase::Going | Phase::Failing(_) => None,
     };
-    let document = show::document(service, reader, root)?;
+    let document = show::build_run_document(service, reader, root)?;
     Ok((explained, document.get().to_owned(), output))
 }

@@ -33,6 +33,6 @@ pub(super) fn load_family(
     root: RunId,
 ) -> Result<Vec<(Run, Arc<Flow>)>, EngineError> {
     let Some(root) = reader.run(root)? else { return Ok(Vec::new()) };
-    let runs = relatives::under_way(reader, root, MAX_READ)?;
+    let runs = relatives::load_runs_under_way(reader, root, MAX_READ)?;
     runs.into_iter().map(|run| flows.get(reader, run.flow).map(|flow| (run, flow))).collect()
 }

@@ -21,7 +21,7 @@ use crate::view::output::Output;
 use crate::view::text;
 use unstuck_api::owner::{KeyView, OwnerView};
 use unstuck_api::request::{Query, Request};
-use unstuck_service::owner::{run_in_words, state_phrase};
+use unstuck_service::owner::{describe_run, state_phrase};
 
 /// How long to wait silently: a command that only reads has the store open for a moment.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -110,7 +110,7 @@ fn find_owner(place: &StoreLocation) -> Result<Option<OwnerView>, CommandError> 
 /// Shows which process is waited for.
 fn show_owner(place: &StoreLocation, driven: &OwnerView) {
     let mut stderr = Output::stderr();
-    let what = run_in_words(driven).map_or_else(String::new, |run| format!(" and executes {run}"));
+    let what = describe_run(driven).map_or_else(String::new, |run| format!(" and executes {run}"));
     let process = driven.process;
     let sentence = format!("Process {process} has the store {} open{what}.", place.directory.display());
     stderr.line(&text::visible(&sentence));

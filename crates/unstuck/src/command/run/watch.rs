@@ -164,7 +164,8 @@ impl Watch {
     /// are continued.
     fn look_for_holders(&mut self) {
         for (name, (max, run)) in self.tree.waiting_for_slots() {
-            let holders = explain::holders(&self.service, self.handle().reader(), &run, max as usize);
+            let holders =
+                explain::list_slot_holders(&self.service, self.handle().reader(), &run, max as usize);
             let holders = holders.unwrap_or_default();
             let idle: Vec<String> =
                 holders.iter().filter(|holder| holder.is_idle).map(SlotHolder::description).collect();
@@ -322,7 +323,7 @@ impl Watch {
 fn load_document(place: &StoreLocation, run: RunId) -> Option<String> {
     let mut store = SqliteStore::open(&place.directory).ok()?;
     let service = Service { option: place.option.clone(), ..Service::default() };
-    let document = unstuck_service::show::document(&service, &*store.reader(), run).ok()?;
+    let document = unstuck_service::show::build_run_document(&service, &*store.reader(), run).ok()?;
     Some(document.get().to_owned())
 }
 
