@@ -79,9 +79,19 @@ pub trait TestStore: Store + Sized {
         false
     }
 
+    /// The answer to the next stage is not lost after all. Gives whether it was to be.
+    fn keep_next_answer(&mut self) -> bool {
+        false
+    }
+
     /// It is looked up what became of the stages whose answers were lost. Gives how many.
     fn look_up_outcomes(&mut self) -> usize {
         0
+    }
+
+    /// Whether something that was staged by this handle may wait to be made durable.
+    fn is_awaiting_disk(&mut self) -> bool {
+        true
     }
 
     /// Another handle on the same data, as another server has; `None` if this store cannot be shared.
@@ -141,8 +151,16 @@ impl TestStore for MemoryStore {
         true
     }
 
+    fn keep_next_answer(&mut self) -> bool {
+        MemoryStore::keep_next_answer(self)
+    }
+
     fn look_up_outcomes(&mut self) -> usize {
         MemoryStore::look_up_outcomes(self)
+    }
+
+    fn is_awaiting_disk(&mut self) -> bool {
+        MemoryStore::is_awaiting_disk(self)
     }
 }
 

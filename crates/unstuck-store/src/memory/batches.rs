@@ -245,6 +245,11 @@ impl MemoryStore {
         self.lost_answer = Some(happens);
     }
 
+    /// The answer to the next stage is not lost after all. Gives whether it was to be.
+    pub fn keep_next_answer(&mut self) -> bool {
+        self.lost_answer.take().is_some()
+    }
+
     /// It is looked up what became of the stages whose answers were lost: whoever staged them is told. Gives how many.
     pub fn look_up_outcomes(&mut self) -> usize {
         let unknown = std::mem::take(&mut self.unknown);
