@@ -66,10 +66,10 @@ impl MemoryStore {
         self.deferred.as_ref().map_or(0, |deferred| deferred.outstanding.len())
     }
 
-    /// Whether something that this handle has staged is neither durable nor failed.
+    /// Whether something that this handle has staged is neither durable nor failed, or it is still to be told that it is.
     pub fn is_awaiting_disk(&self) -> bool {
         let mut outstanding = self.deferred.iter().flat_map(|deferred| &deferred.outstanding);
-        outstanding.any(|outstanding| outstanding.by.side == self.current)
+        !self.settled.is_empty() || outstanding.any(|outstanding| outstanding.by.side == self.current)
     }
 
     /// The oldest `n` outstanding stages become durable.
