@@ -277,11 +277,15 @@ impl Offers {
         Some(self.members[member].offer.worker.clone())
     }
 
-    /// Takes the room of an attempt that was dispatched to this worker, and moves it to the end of its lines.
-    pub fn take_from(&mut self, worker: &Worker, entry: &Entry<'_>) {
-        if let Some(member) = self.find_member(worker) {
+    /// Takes the room of an attempt that is dispatched to this worker, and moves it to the end of its lines. Returns `false`
+    /// if it has no room for it any more, or is gone.
+    pub fn take_from(&mut self, worker: &Worker, entry: &Entry<'_>) -> bool {
+        let Some(member) = self.find_member(worker) else { return false };
+        let has_room = check_eligible(entry, &self.members[member].offer, Snapshot::default()).is_ok();
+        if has_room {
             self.assign_attempt(member, entry);
         }
+        has_room
     }
 
     /// Returns the worker whose report is being decided, if it is eligible.

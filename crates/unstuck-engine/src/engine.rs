@@ -456,7 +456,9 @@ impl<S: Store> Engine<S> {
         let ahead = self.ahead.unwrap_or(0);
         let here = |time: Time| time.shifted(ahead.saturating_neg());
         let own = [self.aside.next_retry(), self.session.next_renewal()];
-        let own = own.into_iter().chain([self.next_paced_resume().map(here)]).flatten().min();
+        // Whoever looks around brings it back.
+        let paced = if self.is_looking_around() { None } else { self.next_paced_resume() };
+        let own = own.into_iter().chain([paced.map(here)]).flatten().min();
         let busy = self.busy.retry_at();
         let own = own.into_iter().chain(busy).min();
         match self.store.next_due().map(|due| due.map(here)) {

@@ -25,7 +25,8 @@ use unstuck_store::memory::{MemoryStore, SharedStore};
 const BEGIN: Time = Time(1_800_000_000_000);
 const FLOWS: &str = "flow: chain\nsteps:\n  - {id: a, action: work}\n  - {id: b, action: work}\n---\n\
     flow: passes\nsteps:\n  - {id: a, action: work}\n  - {id: b, action: work, with: {v: '${steps.a.output}', w: '${input}'}}\n---\n\
-    flow: parent\nsteps:\n  - {id: a, flow: chain}\n  - {id: b, action: work}\n";
+    flow: parent\nsteps:\n  - {id: a, flow: chain}\n  - {id: b, action: work}\n---\n\
+    flow: limited\nconcurrency: 1\nsteps:\n  - {id: a, action: work}\n";
 
 /// A store that counts what is asked of it.
 struct Counting {
@@ -274,6 +275,46 @@ fn what_is_to_be_handed_out_is_looked_for_by_one_batch_at_a_time() {
     handed_out.sort_unstable();
     handed_out.dedup();
     assert_eq!((bench.jobs.len(), handed_out.len()), (3, 3), "each once");
+}
+
+#[test]
+fn what_comes_while_a_batch_looks_around_is_looked_for_afterwards() {
+    let mut bench = two_lanes();
+    bench.engine.store().hold_loads(true);
+    bench.engine.look_again();
+    bench.step();
+    bench.start(1, "limited", None, Json::NULL);
+    bench.step();
+    assert!(bench.engine.store().give_newest_load());
+    bench.step();
+    bench.engine.store().hold_loads(false);
+    bench.engine.store().give_loads();
+    bench.go();
+    assert_eq!(bench.jobs.len(), 1, "it is let in, though the first batch has not seen it");
+}
+
+#[test]
+fn room_that_another_batch_has_taken_meanwhile_is_not_given_twice() {
+    let mut bench = two_lanes();
+    bench.engine.dismiss_executors();
+    bench.started("chain");
+    bench.engine.store().hold_loads(true);
+    let (worker, queues) = (bench.worker.clone(), [Arc::from("work")].into());
+    bench.engine.register(Offer { worker, queues, free: 1, max_load: 1 }, false);
+    bench.step();
+    bench.start(1, "chain", None, Json::NULL);
+    bench.step();
+    assert!(bench.engine.store().give_newest_load());
+    bench.step();
+    assert_eq!(bench.jobs.len(), 1, "the run that starts takes the room");
+    bench.engine.store().hold_loads(false);
+    bench.engine.store().give_loads();
+    bench.go();
+    assert_eq!(bench.jobs.len(), 1, "what waits is not handed out as well");
+    let job = bench.jobs.pop_front().expect("a job");
+    bench.complete(&job, Json::NULL);
+    bench.go();
+    assert_eq!(bench.jobs.len(), 1, "it is handed out when there is room");
 }
 
 #[test]

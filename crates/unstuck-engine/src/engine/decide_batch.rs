@@ -53,6 +53,7 @@ impl<S: Store> Engine<S> {
             }
             Err(failure) => {
                 self.store.rollback(id);
+                self.more |= plan.had_more;
                 self.session.restore_downtime(done.downtime);
                 self.clock.undo_work(&done.clock);
                 self.restore_offers(&done);
@@ -139,7 +140,11 @@ impl<S: Store> Engine<S> {
         done.suspect = runs.into_iter().next().map(Suspect::Run);
         for candidate in candidates {
             let worker = plan.wants.offers[candidate.offer].worker.clone();
-            self.offers.take_from(&worker, &candidate.ready.entry());
+            if !self.offers.take_from(&worker, &candidate.ready.entry()) {
+                // Another batch has handed it something since this one has asked.
+                self.more = true;
+                continue;
+            }
             let command = Command::Claim { unit: candidate.ready.unit, worker };
             self.decide_claim(batch, done, candidate.ready.run, command)?;
         }

@@ -83,7 +83,7 @@ impl<S: Store> Engine<S> {
         }
         self.put_back_in_line(later);
         self.batch_limit = self.batch_limit.saturating_mul(2).min(self.settings.max_batch);
-        self.more = done.stage.is_some() || !done.ended.is_empty();
+        self.more |= done.stage.is_some() || !done.ended.is_empty();
         self.record_staged_aside(&mut done);
         self.passed(&done);
         if done.stage.is_some() || !done.outputs.is_empty() {

@@ -28,6 +28,8 @@ pub(super) struct BatchPlan {
     /// Whether it looks for what nobody asked for: claims, admissions, notices, what is due, bulk actions. One batch at a
     /// time does, so that no room is promised twice.
     pub(super) looks_around: bool,
+    /// Whether there was something to look for: if the batch comes to nothing, there still is.
+    pub(super) had_more: bool,
     /// Of what kind the one thing is that it does, if it does one thing alone.
     pub(super) alone: Option<WorkKind>,
     /// Timers to look at, and runs that have returned.
@@ -50,7 +52,13 @@ impl<S: Store> Engine<S> {
             Err(failure) => Err(failure),
         };
         match asked {
-            Ok(id) => self.under_way.push(UnderWay { id, plan }),
+            Ok(id) => {
+                // What is staged from now on, by whichever batch, is to be looked for by the next.
+                if plan.looks_around {
+                    plan.had_more = std::mem::take(&mut self.more);
+                }
+                self.under_way.push(UnderWay { id, plan });
+            }
             Err(failure) => self.ask_failed(plan, failure, outputs),
         }
     }
@@ -69,14 +77,20 @@ impl<S: Store> Engine<S> {
             return false;
         }
         let taken = self.runs_under_way();
-        let looks_around = self.under_way.iter().all(|batch| !batch.plan.looks_around);
+        let looks_around = !self.is_looking_around();
         self.inbox.iter().any(|request| is_free(request, &taken, looks_around))
+    }
+
+    /// Whether a batch is under way that looks for what nobody asked for.
+    pub(super) fn is_looking_around(&self) -> bool {
+        self.under_way.iter().any(|batch| batch.plan.looks_around)
     }
 
     /// The store could not be asked, or could not answer.
     pub(super) fn ask_failed(&mut self, plan: BatchPlan, failure: BatchFailure, outputs: &mut Vec<Output>) {
         let mut done = OutstandingBatch::default();
         done.counts.add(WorkKind::Request, plan.requests.len());
+        self.more |= plan.had_more;
         self.put_back_in_line(plan.requests);
         self.failed(failure, &done, outputs);
     }
@@ -90,7 +104,7 @@ impl<S: Store> Engine<S> {
 
     /// Plans a batch; false if there is nothing to do for one more.
     fn plan_batch(&mut self, plan: &mut BatchPlan) -> Result<bool, StoreError> {
-        plan.looks_around = self.under_way.iter().all(|batch| !batch.plan.looks_around);
+        plan.looks_around = !self.is_looking_around();
         plan.alone = self.isolation.as_ref().map(Isolation::current_kind);
         let max_batch = if plan.alone.is_some() { 1 } else { self.batch_limit };
         let alone = plan.alone;
