@@ -235,7 +235,7 @@ fn fill_unit_details(fact: &UnitFact, view: &mut FactView) {
             (view.count, view.max) = (Some(u64::from(*rounds)), Some(*max));
         }
         UnitFact::PassedOver { policies } => {
-            view.passed = policies.iter().map(build_passed_policy_view).collect()
+            view.passed = policies.iter().map(build_passed_policy_view).collect();
         }
         UnitFact::Acknowledged { reason } | UnitFact::DoneByHand { reason, .. } => {
             view.reason = owned_text(reason.as_deref());
