@@ -89,6 +89,17 @@ pub trait TestStore: Store + Sized {
         0
     }
 
+    /// What batches ask for is given when somebody says so, or at once. Gives whether this store can do that.
+    fn hold_loads(&mut self, holds: bool) -> bool {
+        let _ = holds;
+        false
+    }
+
+    /// What the newest batch has asked for is given, and not what those before it have. Gives whether there is one.
+    fn give_newest_load(&mut self) -> bool {
+        false
+    }
+
     /// Whether something that was staged by this handle may wait to be made durable.
     fn is_awaiting_disk(&mut self) -> bool {
         true
@@ -157,6 +168,15 @@ impl TestStore for MemoryStore {
 
     fn look_up_outcomes(&mut self) -> usize {
         MemoryStore::look_up_outcomes(self)
+    }
+
+    fn hold_loads(&mut self, holds: bool) -> bool {
+        MemoryStore::hold_loads(self, holds);
+        true
+    }
+
+    fn give_newest_load(&mut self) -> bool {
+        MemoryStore::give_newest_load(self)
     }
 
     fn is_awaiting_disk(&mut self) -> bool {

@@ -6,6 +6,7 @@ mod contention;
 mod ending;
 mod faults;
 mod host;
+mod late_loads;
 mod lost_answers;
 mod node;
 mod operators;
@@ -68,6 +69,8 @@ pub(crate) struct World<'a, S> {
     fails_hearing: Option<StoreFault>,
     /// Whether faults happen.
     is_rough: bool,
+    /// Whether whatever batches ask for is given at once.
+    is_prompt: bool,
     happenings: u64,
     disk_is_planned: bool,
     workers: Vec<SimulatedWorker>,
@@ -99,6 +102,8 @@ enum WorldEvent {
     Thaw(usize),
     /// The store takes stages again.
     OutageEnds,
+    /// A batch of this server is given what it has asked for.
+    Load(usize),
     /// It is looked up what became of a commit whose answer was lost.
     LookUp(LostAnswer),
     /// The process that does not know what became of a commit dies.
@@ -142,6 +147,7 @@ impl<'a, S: TestStore> World<'a, S> {
             outage: None,
             fails_hearing: None,
             is_rough: true,
+            is_prompt: plan.lanes == 1,
             happenings: 0,
             disk_is_planned: false,
             workers: servers::workers_of(plan, count),
@@ -191,16 +197,19 @@ impl<'a, S: TestStore> World<'a, S> {
     /// Time passes, and an engine that sleeps wakes up now and then.
     fn advance(&mut self, to: Time) -> Result<(), Broken> {
         loop {
+            // What it does then may bring something that comes before.
+            let to = self.agenda.next_at().map_or(to, |next| next.min(to));
             let sleepers = self.nodes.iter().enumerate();
             let first = sleepers.filter_map(|(place, node)| Some((node.wakes_at()?, place))).min();
-            let Some((at, place)) = first.filter(|(at, _)| *at < to) else { break };
+            let Some((at, place)) = first.filter(|(at, _)| *at < to) else {
+                self.set_time(to);
+                return Ok(());
+            };
             self.set_time(at);
             self.go_to(place);
             self.wake_by_itself()?;
             self.pass_news();
         }
-        self.set_time(to);
-        Ok(())
     }
 
     fn set_time(&mut self, to: Time) {
@@ -288,6 +297,10 @@ impl<'a, S: TestStore> World<'a, S> {
                 }
             }
             Some(WorldEvent::OutageEnds) => self.outage = None,
+            Some(WorldEvent::Load(place)) => {
+                self.go_to(place);
+                self.give_load();
+            }
             Some(WorldEvent::LookUp(lost)) => {
                 self.look_up_outcomes(lost)?;
                 return self.step_all_sometime();
@@ -340,6 +353,7 @@ impl<'a, S: TestStore> World<'a, S> {
         }
         self.before_step();
         self.lose_answer();
+        self.hold_loads();
         let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(false) };
         self.promises.record_wake(moment);
         let outputs = match awake {
@@ -347,6 +361,7 @@ impl<'a, S: TestStore> World<'a, S> {
             None => host.run_turn(),
         };
         self.record_passed_on();
+        self.plan_load();
         self.plan_look_up();
         self.after_step();
         self.hear(outputs.unwrap_or_default())?;
@@ -383,14 +398,15 @@ impl<'a, S: TestStore> World<'a, S> {
     fn has_died(&mut self) -> bool {
         let Process::Up(host) = &mut self.nodes[self.here].process else { return true };
         let (has_crashed, has_stopped) = (host.engine.store().has_crashed(), host.engine.is_stopped());
-        if matches!(host.engine.trouble(), Some(StoreError::SessionEnded)) {
+        let trouble = host.engine.trouble().cloned();
+        if matches!(trouble, Some(StoreError::SessionEnded)) {
             self.faults.count("a server was taken for dead, and lives");
         }
         if has_crashed {
             self.say(format_args!("the power has gone"));
             self.crash(Millis::seconds(2), 0);
         } else if has_stopped {
-            self.say(format_args!("the engine has stopped with its store"));
+            self.say(format_args!("the engine has stopped with its store: {trouble:?}"));
             self.crash(Millis(500), 0);
         }
         has_crashed || has_stopped

@@ -78,6 +78,15 @@ impl TestStore for SharedStore {
         self.store().look_up_outcomes()
     }
 
+    fn hold_loads(&mut self, holds: bool) -> bool {
+        self.store().hold_loads(holds);
+        true
+    }
+
+    fn give_newest_load(&mut self) -> bool {
+        self.store().give_newest_load()
+    }
+
     fn is_awaiting_disk(&mut self) -> bool {
         self.store().is_awaiting_disk()
     }

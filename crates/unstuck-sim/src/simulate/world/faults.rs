@@ -245,6 +245,7 @@ impl<S: TestStore> World<'_, S> {
         if let Some(engine) = self.engine() {
             engine.dismiss_executors();
         }
+        let was_prompt = self.give_loads_at_once();
         self.step()?;
         if let Some(engine) = self.engine() {
             engine.store().make_durable(usize::MAX);
@@ -253,6 +254,7 @@ impl<S: TestStore> World<'_, S> {
         if let Some(engine) = self.engine() {
             engine.end_session();
         }
+        self.is_prompt = was_prompt;
         self.promises.record_session_end();
         self.crash(down, 0);
         Ok(true)
