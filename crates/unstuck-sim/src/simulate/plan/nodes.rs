@@ -102,8 +102,6 @@ fn lose_answers(chance: &mut Chance, acts: &mut Vec<TimedAct>, count: usize) {
 /// What an act is where several servers share the store.
 fn among_several(chance: &mut Chance, act: PlannedAct) -> Option<PlannedAct> {
     match act {
-        // Only the server at which a bulk action begins knows of it.
-        PlannedAct::Bulk(..) | PlannedAct::ChangeBulk(..) => None,
         // All go by the clock of the store: half of the time something happens that matters more to several.
         PlannedAct::Fault(Fault::ClockForward(_) | Fault::ClockBack(_) | Fault::ClockRight)
             if chance.percent(50) =>
