@@ -3,9 +3,11 @@
 
 pub mod bulk;
 pub mod clock;
+pub mod documents;
 pub mod errors;
 mod explanation;
 pub mod history;
+pub mod http;
 pub mod json_form;
 pub mod logs;
 pub mod owner;

@@ -7,11 +7,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 const PATH: &str = "/problems/";
 
 macro_rules! types {
-    ($($(#[$doc:meta])* $name:ident $slug:literal $status:literal $title:literal;)*) => {
+    ($(#[doc = $doc:literal] $name:ident $slug:literal $status:literal $title:literal;)*) => {
         /// What kind of problem it is: a closed list.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum ProblemType {
-            $($(#[$doc])* $name,)*
+            $(#[doc = $doc] $name,)*
         }
 
         impl ProblemType {
@@ -26,6 +26,11 @@ macro_rules! types {
             /// The status of an HTTP answer with it.
             pub fn status(self) -> u16 {
                 match self { $(ProblemType::$name => $status,)* }
+            }
+
+            /// When it comes up, in a few words.
+            pub fn meaning(self) -> &'static str {
+                match self { $(ProblemType::$name => $doc.trim_ascii(),)* }
             }
 
             /// The same for every problem of the type.
@@ -142,6 +147,9 @@ pub struct ProblemDocument {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProblemSubject {
+    /// The request that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
     /// The run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
@@ -187,6 +195,24 @@ pub struct ProblemSubject {
     /// The ids that an ambiguous name may mean; the first ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<String>,
+    /// Names that are alike, where one is not there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub similar: Vec<String>,
+    /// The roles that would be enough.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<String>,
+    /// The setting that switches it on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setting: Option<String>,
+    /// What is allowed instead.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<String>,
+    /// What it is now, where it has changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+    /// After so many milliseconds the same may succeed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
     /// Why a token is void.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub void: Option<VoidToken>,

@@ -26,7 +26,7 @@ mod schema;
 mod schema_cost;
 mod step;
 mod step_fields;
-mod suggest;
+pub mod suggest;
 pub mod template;
 mod time_of_day;
 mod time_value;

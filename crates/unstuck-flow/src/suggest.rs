@@ -1,7 +1,7 @@
 //! Suggestions: the known word that is nearest to a misspelled one.
 
 /// Finds the candidate that `word` was probably meant to be.
-pub(crate) fn find_nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn find_nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = normalize(word);
     if word.is_empty() || word.len() > 64 {
         return None;

@@ -50,10 +50,20 @@ fn build_changed_view(
         ServiceError::Refused(problem) => add_run_to_problem(run, *problem),
         other @ (ServiceError::Unavailable(_) | ServiceError::Stopped) => other,
     })?;
+    describe_run(service, reader, run, answer == Answer::Already)
+}
+
+/// Returns a run as it is after a change; `already` where it had been made before.
+pub(crate) fn describe_run(
+    service: &Service,
+    reader: &dyn Reader,
+    run: RunId,
+    already: bool,
+) -> Result<ChangedView, ServiceError> {
     let explained = explain::explain_run(service, reader, run)?;
     Ok(ChangedView {
         run: run.to_string(),
-        already: answer == Answer::Already,
+        already,
         state: explained.run().state().word().to_owned(),
         idle: explained.continue_command().is_some(),
         headline: explained.headline().to_owned(),

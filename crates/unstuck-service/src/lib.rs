@@ -23,6 +23,7 @@ pub mod run_name;
 pub mod service;
 pub mod set_aside;
 pub mod show;
+pub mod start_run;
 pub mod status;
 pub mod try_policies;
 

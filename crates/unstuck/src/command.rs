@@ -22,6 +22,7 @@ pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod schema;
 pub(crate) mod show;
+pub(crate) mod serve;
 pub(crate) mod signal;
 pub(crate) mod skip;
 pub(crate) mod status;

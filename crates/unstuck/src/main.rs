@@ -44,6 +44,7 @@ Examples:
 #[derive(Subcommand)]
 enum Command {
     Run(command::run::Arguments),
+    Serve(command::serve::Arguments),
     Runs(command::runs::Arguments),
     Status(command::status::Arguments),
     Show(command::show::Arguments),
@@ -95,6 +96,7 @@ fn main() -> ExitCode {
 fn execute(command: Command, format: Format) -> CommandResult {
     match command {
         Command::Run(run) => run.execute(format),
+        Command::Serve(serve) => serve.execute(format),
         Command::Runs(runs) => runs.execute(format),
         Command::Status(status) => status.execute(format),
         Command::Show(show) => show.execute(format),

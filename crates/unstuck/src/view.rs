@@ -1,7 +1,6 @@
 //! How things are shown: tables, texts, times, problems, JSON.
 
 pub(crate) mod changed;
-pub(crate) mod documents;
 pub(crate) mod json_text;
 pub(crate) mod output;
 pub(crate) mod paused_policies;

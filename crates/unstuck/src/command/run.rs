@@ -4,7 +4,7 @@ mod backlog;
 mod begin;
 mod finish;
 mod log;
-mod processes;
+pub(crate) mod processes;
 mod screen;
 mod seed;
 mod show;
@@ -157,7 +157,7 @@ impl Arguments {
     }
 }
 
-fn default_load() -> u32 {
+pub(crate) fn default_load() -> u32 {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     u32::try_from(cores * 2).unwrap_or(u32::MAX).max(4)
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::CommandResult;
 use crate::error::CommandError;
-use crate::view::documents;
+use unstuck_api::documents;
 use crate::view::output::Output;
 
 /// Print the JSON Schema of flow files, policy files, plans, or the documents of `-o json`.

@@ -9,20 +9,20 @@ use unstuck_engine::executor::{Executor, Job, LeftOver, ReportSink};
 
 /// The executor of local processes, shared with the signal handler that may have to kill them.
 #[derive(Clone)]
-pub(super) struct Processes {
+pub(crate) struct Processes {
     executor: Arc<Mutex<ProcessExecutor>>,
     /// The killer to use while the executor is locked by its own stop.
     stopping: Arc<Mutex<Option<Killer>>>,
 }
 
 impl Processes {
-    pub(super) fn new(max_load: u32) -> Processes {
+    pub(crate) fn new(max_load: u32) -> Processes {
         let executor = Arc::new(Mutex::new(ProcessExecutor::new(max_load)));
         Processes { executor, stopping: Arc::default() }
     }
 
     /// Kills the processes and everything they have started, without a warning.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         self.find_killer().kill();
     }
 

@@ -1,4 +1,5 @@
-//! The JSON Schemas of what `-o json` prints, made from a table that a test holds against what the commands print.
+//! The JSON Schemas of every document and of the bodies of HTTP requests, made from a table that tests hold against what commands
+//! print and what a server takes and answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +12,8 @@ const TABLE: &str = include_str!("documents.txt");
 struct Shape {
     description: &'static str,
     is_document: bool,
+    /// Whether it is sent to a server, which refuses fields that it does not know.
+    is_body: bool,
     fields: Vec<Field>,
     /// Others whose fields it has, too.
     includes: Vec<&'static str>,
@@ -24,12 +27,12 @@ struct Field {
 }
 
 /// The names of all documents.
-pub(crate) fn names() -> Vec<&'static str> {
+pub fn names() -> Vec<&'static str> {
     parse_shapes().iter().filter(|(_, shape)| shape.is_document).map(|(name, _)| *name).collect()
 }
 
 /// Builds the schema of a document, or of all if none is named. Returns nothing for an unknown name.
-pub(crate) fn schema(name: Option<&str>) -> Option<Value> {
+pub fn schema(name: Option<&str>) -> Option<Value> {
     let shapes = parse_shapes();
     if let Some(name) = name {
         shapes.get(name).filter(|shape| shape.is_document)?;
@@ -49,6 +52,30 @@ pub(crate) fn schema(name: Option<&str>) -> Option<Value> {
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
     schema["$defs"] = Value::Object(definitions);
     Some(schema)
+}
+
+/// Builds the schemas of all documents, their parts and bodies, by name, as an OpenAPI document has them.
+pub fn components() -> Map<String, Value> {
+    let shapes = parse_shapes();
+    shapes.keys().map(|name| ((*name).to_owned(), to_component(shape_schema(name, &shapes)))).collect()
+}
+
+/// Lets references point to where an OpenAPI document has its schemas.
+fn to_component(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let target = value.as_str().filter(|_| name == "$ref").and_then(|to| to.strip_prefix("#/$defs/"));
+                *value = match target {
+                    Some(target) => json!(format!("#/components/schemas/{target}")),
+                    None => to_component(value.take()),
+                };
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = to_component(item.take())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    schema
 }
 
 /// Adds a shape and all shapes that its fields use.
@@ -72,9 +99,11 @@ fn parse_shapes() -> BTreeMap<&'static str, Shape> {
     for line in TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('%')) {
         if let Some(head) = line.strip_prefix('#') {
             let (is_document, head) = head.strip_prefix('#').map_or((false, head), |head| (true, head));
+            let (is_body, head) = head.strip_prefix('>').map_or((false, head), |head| (true, head));
             let (name, description) = head.split_once(':').unwrap_or((head, ""));
             last = name.trim();
-            shapes.insert(last, Shape { description: description.trim(), is_document, ..Shape::default() });
+            let description = description.trim();
+            shapes.insert(last, Shape { description, is_document, is_body, ..Shape::default() });
             continue;
         }
         let Some(shape) = shapes.get_mut(last) else { continue };
@@ -90,12 +119,17 @@ fn parse_shapes() -> BTreeMap<&'static str, Shape> {
     shapes
 }
 
-/// Builds the definition of a shape. Unknown fields are allowed, because fields may be added later.
+/// Builds the definition of a shape. Unknown fields are allowed in documents, because fields may be added later.
 fn shape_schema(name: &str, shapes: &BTreeMap<&'static str, Shape>) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     add_fields(name, shapes, &mut properties, &mut required);
     let description = shapes.get(name).map_or("", |shape| shape.description);
-    json!({"type": "object", "description": description, "required": required, "properties": properties})
+    let mut schema =
+        json!({"type": "object", "description": description, "required": required, "properties": properties});
+    if shapes.get(name).is_some_and(|shape| shape.is_body) {
+        schema["additionalProperties"] = json!(false);
+    }
+    schema
 }
 
 /// Adds the fields of a shape and of those it includes.
@@ -143,6 +177,7 @@ fn type_schema(word: &str) -> Value {
         "count" => json!({"type": "integer", "minimum": 0}),
         "number" => json!({"type": "number"}),
         "flag" => json!({"type": "boolean"}),
+        "integer" => json!({"type": "integer"}),
         "any" => json!({}),
         name => reference(name),
     }
@@ -164,7 +199,7 @@ mod tests {
             assert!(!shape.description.is_empty(), "{name}");
             for field in &shape.fields {
                 let word = base_type(field.kind);
-                let plain = ["text", "id", "time", "seconds", "count", "number", "flag", "any"];
+                let plain = ["text", "id", "time", "seconds", "count", "number", "integer", "flag", "any"];
                 assert!(plain.contains(&word) || shapes.contains_key(word), "{name}.{}: {word}", field.name);
             }
             assert!(shape.includes.iter().all(|included| shapes.contains_key(included)), "{name}");

@@ -1,0 +1,223 @@
+//! Who calls, and what they may do. Without any token a server is for its own machine alone, and everybody there is admin.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderName, header};
+use unstuck_api::{ProblemDocument, ProblemType};
+
+use crate::problem::Problem;
+
+/// Names the person behind a shared token. It is recorded, and trusted for nothing.
+const USER: HeaderName = HeaderName::from_static("unstuck-user");
+/// Characters of a name at most.
+const LONGEST_NAME: usize = 128;
+
+/// What somebody may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Reads.
+    Viewer,
+    /// Starts runs, sends signals, reads runs.
+    Client,
+    /// Acts on runs, policies and bulk actions.
+    Operator,
+    /// Changes flows and all else.
+    Admin,
+}
+
+impl Role {
+    /// Every role.
+    pub(crate) const ALL: [Role; 4] = [Role::Viewer, Role::Client, Role::Operator, Role::Admin];
+
+    /// Returns the word for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Role::Viewer => "viewer",
+            Role::Client => "client",
+            Role::Operator => "operator",
+            Role::Admin => "admin",
+        }
+    }
+
+    /// Returns whether whoever has this role may do all that the other may.
+    fn includes(self, other: Role) -> bool {
+        match self {
+            Role::Admin => true,
+            Role::Operator => other != Role::Admin,
+            Role::Viewer | Role::Client => self == other,
+        }
+    }
+}
+
+/// Who may use a route.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Access {
+    /// Everybody, without a token.
+    Public,
+    /// Whoever has one of these roles, or one that includes it.
+    Roles(&'static [Role]),
+}
+
+impl Access {
+    /// Returns whether this role is enough.
+    pub(crate) fn allows(self, role: Role) -> bool {
+        match self {
+            Access::Public => true,
+            Access::Roles(roles) => roles.iter().any(|needed| role.includes(*needed)),
+        }
+    }
+
+    /// Refuses a caller whose role is not enough.
+    pub(crate) fn check(self, caller: &Caller) -> Result<(), Problem> {
+        if self.allows(caller.role) {
+            return Ok(());
+        }
+        let Access::Roles(roles) = self else { return Ok(()) };
+        let needs: Vec<String> = roles.iter().map(|role| role.word().to_owned()).collect();
+        let mut problem = ProblemDocument::new(
+            ProblemType::Forbidden,
+            format!(
+                "the token has the role {}, and this needs {}; use another token",
+                caller.role.word(),
+                needs.join(" or ")
+            ),
+        );
+        problem.about.needs = needs;
+        Err(Problem::from(problem))
+    }
+}
+
+/// Who sent a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    pub(crate) role: Role,
+    /// The name that changes are recorded under.
+    pub(crate) name: Arc<str>,
+}
+
+impl Caller {
+    /// Finds out who calls. Only the machine itself is let in, under a name that a page of another site cannot give.
+    pub(crate) fn identify(headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Problem> {
+        if !is_loopback(peer.ip()) {
+            return Err(unauthenticated());
+        }
+        check_host(headers)?;
+        check_origin(headers)?;
+        Ok(Caller { role: Role::Admin, name: claimed_name(headers)?.unwrap_or_else(|| "local".into()) })
+    }
+}
+
+/// Returns whether an address is this machine's own.
+pub(crate) fn is_loopback(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(address) => address.is_loopback(),
+        IpAddr::V6(address) => {
+            address.is_loopback() || address.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback())
+        }
+    }
+}
+
+fn unauthenticated() -> Problem {
+    Problem::new(
+        ProblemType::Unauthenticated,
+        "a valid token is needed; send it as `Authorization: Bearer TOKEN`",
+    )
+}
+
+/// Refuses a `Host` that is not this machine: a page of another site that resolves its own name to the loopback address sends
+/// that name.
+fn check_host(headers: &HeaderMap) -> Result<(), Problem> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if is_own_name(host) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ProblemType::Forbidden,
+        format!(
+            "without tokens this server answers to `localhost`, `127.0.0.1` and `[::1]` only, not to `{}`; use one of these names, or create a token",
+            shorten(host)
+        ),
+    ))
+}
+
+/// Refuses pages of other sites.
+fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let origin = origin.to_str().unwrap_or_default();
+    let host = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+    if host.is_some_and(is_own_name) {
+        return Ok(());
+    }
+    Err(Problem::new(
+        ProblemType::Forbidden,
+        format!("requests of pages from `{}` are refused; call the API from a program", shorten(origin)),
+    ))
+}
+
+/// Returns whether an authority is this machine's, with any port.
+fn is_own_name(authority: &str) -> bool {
+    ["localhost", "127.0.0.1", "[::1]"].iter().any(|name| {
+        authority.strip_prefix(name).is_some_and(|rest| {
+            rest.is_empty() || rest.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
+        })
+    })
+}
+
+/// Reads the name of the person behind the request, as they say.
+fn claimed_name(headers: &HeaderMap) -> Result<Option<Arc<str>>, Problem> {
+    let Some(name) = headers.get(USER) else { return Ok(None) };
+    let name = name.to_str().unwrap_or_default().trim();
+    if name.is_empty() || name.len() > LONGEST_NAME || name.chars().any(char::is_control) {
+        return Err(Problem::new(
+            ProblemType::BadRequest,
+            format!("`Unstuck-User` is a name of 1 to {LONGEST_NAME} visible characters"),
+        ));
+    }
+    Ok(Some(name.into()))
+}
+
+/// Cuts what a stranger sent before it is repeated.
+fn shorten(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_role_includes_those_below_it() {
+        let allowed = |access: Access| -> Vec<&str> {
+            Role::ALL.into_iter().filter(|role| access.allows(*role)).map(Role::word).collect()
+        };
+        assert_eq!(allowed(Access::Public), ["viewer", "client", "operator", "admin"]);
+        assert_eq!(allowed(Access::Roles(&[Role::Viewer])), ["viewer", "operator", "admin"]);
+        assert_eq!(allowed(Access::Roles(&[Role::Client])), ["client", "operator", "admin"]);
+        assert_eq!(allowed(Access::Roles(&[Role::Operator])), ["operator", "admin"]);
+        assert_eq!(allowed(Access::Roles(&[Role::Admin])), ["admin"]);
+    }
+
+    #[test]
+    fn only_the_names_of_this_machine_are_its_own() {
+        for own in ["localhost", "localhost:7070", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:65535"] {
+            assert!(is_own_name(own), "{own}");
+        }
+        for foreign in [
+            "", "example.com", "localhost.example.com", "localhost:", "localhost:65536", "127.0.0.1.nip.io",
+            "127.0.0.2", "::1", "[::1]x", "localhost@example.com", "localhost:80:80", "LOCALHOST.",
+        ] {
+            assert!(!is_own_name(foreign), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_loopback_in_every_notation() {
+        for (address, wanted) in [
+            ("127.0.0.1", true), ("127.8.9.1", true), ("::1", true), ("::ffff:127.0.0.1", true),
+            ("10.0.0.1", false), ("::", false), ("0.0.0.0", false), ("::ffff:10.0.0.1", false),
+        ] {
+            assert_eq!(is_loopback(address.parse().expect("it is an address")), wanted, "{address}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! The listener: accepts connections up to a bound, reads heads up to a bound, and stops in good order.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulShutdown;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tower_service::Service as _;
+
+use crate::app::App;
+use crate::dispatch::{Peer, build_router};
+
+/// How long requests under way may take when the server stops.
+const LAST_ANSWERS: Duration = Duration::from_secs(20);
+/// A head is at least allowed this much, or hyper refuses to start.
+const SMALLEST_HEAD: usize = 8 << 10;
+
+/// A server that listens.
+pub struct Server {
+    app: Arc<App>,
+    listener: TcpListener,
+}
+
+/// Tells a server to stop.
+#[derive(Clone)]
+pub struct Stopping(Arc<App>);
+
+impl Stopping {
+    /// Asks the server to stop: what is under way is answered, what comes is turned away.
+    pub fn stop(&self) {
+        self.0.stopping.send_replace(true);
+    }
+}
+
+impl Server {
+    /// Listens on the address of the settings.
+    pub async fn bind(app: App) -> io::Result<Server> {
+        let listener = TcpListener::bind(app.settings.listen).await?;
+        Ok(Server { app: Arc::new(app), listener })
+    }
+
+    /// Returns the address that it listens on, with its real port.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Returns what stops it.
+    pub fn stopping(&self) -> Stopping {
+        Stopping(self.app.clone())
+    }
+
+    /// Serves until it is told to stop and the last request is answered.
+    pub async fn serve(self) {
+        let Server { app, listener } = self;
+        let router = build_router(app.clone());
+        let limits = app.settings.limits;
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(limits.idle_time)
+            .max_buf_size(limits.head.max(SMALLEST_HEAD))
+            .http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(limits.head).unwrap_or(u32::MAX))
+            .keep_alive_interval(Some(limits.idle_time));
+        let graceful = GracefulShutdown::new();
+        let room = Arc::new(Semaphore::new(limits.connections));
+        let mut stopping = app.stopping.subscribe();
+        loop {
+            let accepted = tokio::select! {
+                accepted = accept(&listener, &room) => accepted,
+                _ = stopping.wait_for(|stops| *stops) => break,
+            };
+            let (stream, address, permit) = accepted;
+            let service = service_of(router.clone(), Peer(address));
+            let connection =
+                graceful.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
+            tokio::spawn(async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(%address, %error, "connection ended");
+                }
+                drop(permit);
+            });
+        }
+        drop(listener);
+        if timeout(LAST_ANSWERS, graceful.shutdown()).await.is_err() {
+            tracing::warn!("some requests were not answered before the server stopped");
+        }
+    }
+}
+
+/// Accepts the next connection, when there is room for one more. Out of file descriptors, it waits a moment.
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> (TcpStream, SocketAddr, Option<tokio::sync::OwnedSemaphorePermit>) {
+    let permit = room.clone().acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => {
+                // Answers are written whole: waiting for more to send would only delay them.
+                let _ = stream.set_nodelay(true);
+                return (stream, address, permit);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+/// The service of one connection.
+fn service_of(
+    router: Router,
+    peer: Peer,
+) -> impl hyper::service::Service<
+    Request<Incoming>,
+    Response = axum::response::Response,
+    Error = std::convert::Infallible,
+    Future = impl Future<Output = Result<axum::response::Response, std::convert::Infallible>> + Send,
+> {
+    hyper::service::service_fn(move |request: Request<Incoming>| {
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(peer);
+        router.clone().call(request)
+    })
+}

@@ -1,0 +1,254 @@
+//! From a request to its answer: who calls, may they, what they say, whose turn it is, and the headers of every answer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{RawPathParams, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use axum::{Extension, Router};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use unstuck_api::{ProblemDocument, ProblemType};
+
+use crate::access::{Access, Caller, Role};
+use crate::answer::Answer;
+use crate::app::App;
+use crate::body::BodyKind;
+use crate::call::{Call, EVENTS_HEADER};
+use crate::parameter::Parameters;
+use crate::problem::Problem;
+use crate::route::{Answered, Handler, Route, Verb};
+use crate::routes::ROUTES;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
+const VERSION_HEADER: HeaderName = HeaderName::from_static("unstuck-version");
+const VERSION: HeaderValue = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
+/// Characters of a request's own id, at most.
+const LONGEST_ID: usize = 128;
+
+/// The address that a connection comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Makes the router of all routes.
+pub(crate) fn build_router(app: Arc<App>) -> Router {
+    let mut paths: Vec<&'static str> = Vec::new();
+    for route in ROUTES {
+        if !paths.contains(&route.path) {
+            paths.push(route.path);
+        }
+    }
+    let mut router = Router::new();
+    for path in paths {
+        let routes = ROUTES.iter().filter(|route| route.path == path);
+        let methods = routes.fold(MethodRouter::new(), |methods, route| {
+            let answer = move |State(app): State<Arc<App>>,
+                               Extension(peer): Extension<Peer>,
+                               path: RawPathParams,
+                               request: Request| { answer_route(app, route, peer, path, request) };
+            methods.merge(on(filter(route.verb), answer))
+        });
+        router = router.route(path, methods.fallback(move |State(app): State<Arc<App>>, request: Request| {
+            refuse(app, request, wrong_method(path))
+        }));
+    }
+    router
+        .fallback(|State(app): State<Arc<App>>, request: Request| {
+            let problem = no_such_route(request.uri().path());
+            refuse(app, request, problem)
+        })
+        .with_state(app)
+}
+
+fn filter(verb: Verb) -> MethodFilter {
+    match verb {
+        Verb::Get => MethodFilter::GET,
+        Verb::Post => MethodFilter::POST,
+        Verb::Put => MethodFilter::PUT,
+        Verb::Patch => MethodFilter::PATCH,
+        Verb::Delete => MethodFilter::DELETE,
+    }
+}
+
+async fn refuse(app: Arc<App>, request: Request, problem: Problem) -> Response {
+    let id = request_id(&app, request.headers());
+    finish(problem.into_answer(&id), &id)
+}
+
+fn wrong_method(path: &str) -> Problem {
+    let allowed: Vec<String> =
+        ROUTES.iter().filter(|route| route.path == path).map(|route| route.verb.word().to_owned()).collect();
+    let mut problem = ProblemDocument::new(
+        ProblemType::MethodNotAllowed,
+        format!("this path answers to {} only", allowed.join(", ")),
+    );
+    problem.about.allowed = allowed;
+    Problem::from(problem)
+}
+
+fn no_such_route(path: &str) -> Problem {
+    let path: String = path.chars().take(200).collect();
+    let mut problem = ProblemDocument::new(
+        ProblemType::NotFound,
+        format!("there is no `{path}` here; `/docs` lists every call"),
+    );
+    problem.about.what = Some("route".to_owned());
+    problem.about.name = Some(path);
+    Problem::from(problem)
+}
+
+/// Answers a request that has found its route.
+async fn answer_route(
+    app: Arc<App>,
+    route: &'static Route,
+    peer: Peer,
+    path: RawPathParams,
+    request: Request,
+) -> Response {
+    let id = request_id(&app, request.headers());
+    let answered = match read_call(&app, route, peer, &path, request).await {
+        Ok(call) => handle_call(route, call).await,
+        Err(problem) => Err(problem),
+    };
+    finish(answered.unwrap_or_else(|problem| problem.into_answer(&id)), &id)
+}
+
+/// Takes over the id of a request, or gives it one.
+fn request_id(app: &App, headers: &HeaderMap) -> String {
+    let is_safe = |id: &&str| {
+        (1..=LONGEST_ID).contains(&id.len())
+            && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte))
+    };
+    let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(is_safe);
+    given.map_or_else(|| app.next_request_id(), str::to_owned)
+}
+
+fn finish(answer: Answer, id: &str) -> Response {
+    answer.with_header(VERSION_HEADER, VERSION).with_text_header(REQUEST_ID, id).into_response()
+}
+
+/// Finds out who calls and whether they may, and reads what they say.
+async fn read_call(
+    app: &Arc<App>,
+    route: &Route,
+    peer: Peer,
+    path: &RawPathParams,
+    request: Request,
+) -> Result<Call, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = match (route.access, Caller::identify(&head.headers, peer.0)) {
+        (Access::Public, identified) => {
+            identified.unwrap_or(Caller { role: Role::Viewer, name: "anybody".into() })
+        }
+        (Access::Roles(_), identified) => identified?,
+    };
+    route.access.check(&caller)?;
+    let parameters = Parameters::read(head.uri.query(), route.parameters)?;
+    let body = match route.body {
+        BodyKind::Nothing => Bytes::new(),
+        BodyKind::Json | BodyKind::OptionalJson | BodyKind::File => read_body(app, body).await?,
+    };
+    route.body.check_type(&head.headers, body.is_empty())?;
+    let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    Ok(Call { app: app.clone(), caller, path, parameters, headers: head.headers, body })
+}
+
+/// Reads a body that is neither too large nor too slow.
+async fn read_body(app: &App, body: Body) -> Result<Bytes, Problem> {
+    let limits = &app.settings.limits;
+    match timeout(limits.body_time, to_bytes(body, limits.body)).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(error)) if is_too_large(&error) => {
+            let mut problem = ProblemDocument::new(
+                ProblemType::TooLarge,
+                format!("the body has more than {} bytes, which is the maximum; send less at once", limits.body),
+            );
+            problem.about.what = Some("body".to_owned());
+            problem.about.max = u64::try_from(limits.body).ok();
+            Err(Problem::from(problem))
+        }
+        Ok(Err(error)) => {
+            Err(Problem::new(ProblemType::BadRequest, format!("the body did not arrive whole: {error}")))
+        }
+        Err(_) => Err(Problem::new(
+            ProblemType::BadRequest,
+            format!("the body did not arrive within {} s", limits.body_time.as_secs()),
+        )),
+    }
+}
+
+/// Returns whether a body was cut off at its limit.
+fn is_too_large(error: &axum::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if inner.to_string() == "length limit exceeded" {
+            return true;
+        }
+        source = inner.source();
+    }
+    false
+}
+
+/// Calls the handler, when it is its turn.
+async fn handle_call(route: &'static Route, call: Call) -> Answered {
+    let app = call.app.clone();
+    let shows_state = route.verb.is_read() && route.path.starts_with("/v1/");
+    match route.handler {
+        Handler::Direct(handle) => handle(&call),
+        Handler::Async(handle) => handle(call).await,
+        Handler::Query(handle) => {
+            let turn = take_turn(&app, &app.queries).await?;
+            let cursor = if shows_state { app.reader().cursor().ok() } else { None };
+            let answer = run_blocking(turn, move || handle(&call)).await?;
+            Ok(match cursor {
+                Some(cursor) => answer.with_text_header(EVENTS_HEADER, &cursor.to_string()),
+                None => answer,
+            })
+        }
+        Handler::Change(handle) => {
+            let turn = take_turn(&app, &app.changes).await?;
+            run_blocking(turn, move || handle(&call)).await
+        }
+    }
+}
+
+/// Waits for a turn, but not for ever.
+pub(crate) async fn take_turn(app: &App, turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
+    if app.is_stopping() {
+        return Err(Problem::new(ProblemType::Stopping, "the server is stopping; repeat the request in a moment"));
+    }
+    match timeout(app.settings.limits.turn_time, turns.clone().acquire_owned()).await {
+        Ok(Ok(turn)) => Ok(turn),
+        Ok(Err(_)) | Err(_) => Err(Problem::new(
+            ProblemType::Overloaded,
+            "too many requests are waiting; repeat this one in a moment",
+        )),
+    }
+}
+
+/// Runs something that blocks on a thread of its own. The turn is over when it ends, even if nobody waits for the answer any
+/// more.
+pub(crate) async fn run_blocking<T: Send + 'static>(
+    turn: OwnedSemaphorePermit,
+    run: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+) -> Result<T, Problem> {
+    let ran = tokio::task::spawn_blocking(move || {
+        let result = run();
+        drop(turn);
+        result
+    });
+    ran.await.unwrap_or_else(|_| {
+        Err(Problem::new(
+            ProblemType::Internal,
+            "the request failed because of a bug in Unstuck; please report it",
+        ))
+    })
+}
+
+/// The status of something that was made, or was there already.
+pub(crate) fn created(is_new: bool) -> StatusCode {
+    if is_new { StatusCode::CREATED } else { StatusCode::OK }
+}

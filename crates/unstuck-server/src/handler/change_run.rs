@@ -1,0 +1,117 @@
+//! What operators do to one run. Each answers with the run as it is then.
+
+use serde_json::value::RawValue;
+use unstuck_api::ProblemType;
+use unstuck_api::http::{
+    AcknowledgeBody, ChooseBody, CompleteBody, KeySignalBody, ReasonBody, RerunBody, RerunWhat, ResumeBody,
+    SignalBody, SkipBody,
+};
+use unstuck_api::request::{Request, RerunScope, RunOperation, RunRequest};
+
+use crate::answer::Answer;
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::route::Answered;
+
+pub(crate) fn resume(call: &Call) -> Answered {
+    let ResumeBody { step, input, step_input, reason } = call.json()?;
+    let (input, step_input) = (input.map(text_of), step_input.map(text_of));
+    call.change(RunOperation::Resume { step, reason, input, step_input })
+}
+
+pub(crate) fn acknowledge(call: &Call) -> Answered {
+    let AcknowledgeBody { step, reason } = call.json()?;
+    call.change(RunOperation::Acknowledge { step, reason })
+}
+
+pub(crate) fn choose(call: &Call) -> Answered {
+    let ChooseBody { step, choice, reason: _ } = call.json()?;
+    call.change(RunOperation::Choose { step, choice })
+}
+
+pub(crate) fn complete(call: &Call) -> Answered {
+    let CompleteBody { step, output, reason } = call.json()?;
+    call.change(RunOperation::Complete { step, output: text_or_null(output), reason })
+}
+
+pub(crate) fn skip(call: &Call) -> Answered {
+    let SkipBody { step, reason } = call.json()?;
+    call.change(RunOperation::Skip { step, reason })
+}
+
+pub(crate) fn pause(call: &Call) -> Answered {
+    let ReasonBody { reason } = call.json()?;
+    call.change(RunOperation::Pause { reason })
+}
+
+pub(crate) fn unpause(call: &Call) -> Answered {
+    let ReasonBody { reason: _ } = call.json()?;
+    call.change(RunOperation::Unpause)
+}
+
+pub(crate) fn cancel(call: &Call) -> Answered {
+    let ReasonBody { reason } = call.json()?;
+    call.change(RunOperation::Cancel { reason })
+}
+
+pub(crate) fn signal(call: &Call) -> Answered {
+    let SignalBody { name, payload } = call.json()?;
+    call.change(RunOperation::Signal { name, payload: text_or_null(payload) })
+}
+
+/// Sends a signal to the run of a key.
+pub(crate) fn signal_key(call: &Call) -> Answered {
+    let KeySignalBody { flow, key, name, payload } = call.json()?;
+    let found = call.app.reader().run_of_key(&flow, &key).map_err(unstuck_service::ServiceError::from)?;
+    let run = found.ok_or_else(|| {
+        let mut problem = unstuck_api::ProblemDocument::new(
+            ProblemType::NotFound,
+            format!("flow `{flow}` has no run with the key `{key}`; start it first"),
+        );
+        problem.about.what = Some("run".to_owned());
+        problem.about.name = Some(key.clone());
+        problem.about.state = Some("unknown".to_owned());
+        Problem::from(problem)
+    })?;
+    call.change_run(run.to_string(), RunOperation::Signal { name, payload: text_or_null(payload) })
+}
+
+pub(crate) fn rerun(call: &Call) -> Answered {
+    let RerunBody { what, steps, input, step_input, reason: _ } = call.json()?;
+    let again = match what.unwrap_or(RerunWhat::Continue) {
+        RerunWhat::Steps if steps.is_empty() => {
+            return Err(Problem::bad_field("steps", "name at least one step, or use `what: continue`"));
+        }
+        RerunWhat::Steps => RerunScope::Steps(steps),
+        RerunWhat::Continue | RerunWhat::All if !steps.is_empty() => {
+            return Err(Problem::bad_field("steps", "steps go with `what: steps` only"));
+        }
+        RerunWhat::Continue => RerunScope::Continue,
+        RerunWhat::All => RerunScope::All,
+    };
+    call.change(RunOperation::Rerun { again, input: input.map(text_of), step_input: step_input.map(text_of) })
+}
+
+pub(crate) fn forget(call: &Call) -> Answered {
+    call.change(RunOperation::Forget)
+}
+
+impl Call {
+    /// Does something to the run that the path names.
+    fn change(&self, what: RunOperation) -> Answered {
+        self.change_run(self.part("run").to_owned(), what)
+    }
+
+    fn change_run(&self, run: String, what: RunOperation) -> Answered {
+        let by = self.by();
+        self.request_json(Request::Change(RunRequest { run, by, what })).map(Answer::json)
+    }
+}
+
+fn text_of(json: Box<RawValue>) -> String {
+    json.get().to_owned()
+}
+
+fn text_or_null(json: Option<Box<RawValue>>) -> String {
+    json.map_or_else(|| "null".to_owned(), text_of)
+}

@@ -1,0 +1,153 @@
+//! Runs: lists, one run, its history, its explanation, its payloads and what it printed.
+
+use axum::http::{StatusCode, header};
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+use unstuck_api::ProblemType;
+use unstuck_api::request::{Query, RunsQuery};
+use unstuck_api::runs::{RunState, RunView};
+use unstuck_service::run_name::find_run;
+use unstuck_service::show::build_run_document;
+
+use crate::answer::{Answer, Content};
+use crate::call::{Call, EVENTS_HEADER};
+use crate::dispatch::{run_blocking, take_turn};
+use crate::problem::Problem;
+use crate::route::{Answered, BoxFuture};
+use crate::waiting::{Until, wait_for_run};
+
+/// Runs on a page, where nobody says otherwise.
+pub(crate) const PAGE: usize = 20;
+const EVENTS_PAGE: usize = 100;
+
+pub(crate) fn list(call: &Call) -> Answered {
+    let (given, now) = (&call.parameters, Timestamp::now());
+    let states = given.all("state").map(read_state).collect::<Result<_, _>>()?;
+    let labels = given.all("label").map(read_label).collect::<Result<_, _>>()?;
+    call.query(&Query::Runs(RunsQuery {
+        states,
+        flow: given.owned("flow"),
+        key: given.owned("key"),
+        labels,
+        since: given.time("since", now),
+        until: given.time("until", now),
+        group: given.owned("group"),
+        cause: given.owned("cause"),
+        all: given.flag("all").unwrap_or(false),
+        limit: call.limit(PAGE),
+        after: given.owned("after"),
+    }))
+}
+
+pub(crate) fn read_state(word: &str) -> Result<RunState, Problem> {
+    RunState::ALL.into_iter().find(|state| state.word() == word).ok_or_else(|| {
+        let words: Vec<&str> = RunState::ALL.into_iter().map(RunState::word).collect();
+        Problem::bad_field("state", format!("`{word}` is not a state of a run; there are {}", words.join(", ")))
+    })
+}
+
+pub(crate) fn read_label(label: &str) -> Result<(String, String), Problem> {
+    let (name, value) = label.split_once(':').ok_or_else(|| {
+        Problem::bad_field("label", format!("`{label}` has no value; write it as `label=team:billing`"))
+    })?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Shows a run, after waiting for it where that is asked.
+pub(crate) fn show(call: Call) -> BoxFuture<Answered> {
+    Box::pin(async move {
+        let app = call.app.clone();
+        if let Some(patience) = call.parameters.duration("wait") {
+            let turn = take_turn(&app, &app.queries).await?;
+            let asked = call.clone();
+            let run = run_blocking(turn, move || {
+                find_run(asked.app.reader(), &asked.app.service.flows, asked.part("run")).map_err(Problem::from)
+            })
+            .await?;
+            let until = match call.parameters.text("until") {
+                Some("final") => Until::Final,
+                Some(_) | None => Until::Rest,
+            };
+            wait_for_run(&app, run, until, patience).await?;
+        }
+        let turn = take_turn(&app, &app.queries).await?;
+        run_blocking(turn, move || show_now(&call)).await
+    })
+}
+
+fn show_now(call: &Call) -> Answered {
+    let cursor = call.app.reader().cursor().ok();
+    let id = find_run(call.app.reader(), &call.app.service.flows, call.part("run"))?;
+    // Taken before the document: a change in between makes the tag too old, which only refuses a change that was not seen.
+    let etag = run_etag(call, id)?;
+    let unchanged = call.header(&header::IF_NONE_MATCH)?.is_some_and(|known| etag_matches(known, &etag));
+    let answer = if unchanged {
+        Answer::new(StatusCode::NOT_MODIFIED, Content::Nothing)
+    } else {
+        let view: RunView = RunView { run: build_run_document(&call.app.service, call.app.reader(), id)?, go_on: None };
+        Answer::json(view.run.get().to_owned())
+    };
+    let answer = answer.with_text_header(header::ETAG, &etag);
+    Ok(match cursor {
+        Some(cursor) => answer.with_text_header(EVENTS_HEADER, &cursor.to_string()),
+        None => answer,
+    })
+}
+
+/// Names a run as it is: its generation and its last event.
+pub(crate) fn run_etag(call: &Call, id: unstuck_core::id::RunId) -> Result<String, Problem> {
+    let run = call.app.reader().run(id).map_err(unstuck_service::ServiceError::from)?;
+    Ok(run.map_or_else(String::new, |run| format!("\"{}.{}\"", run.generation, run.seq)))
+}
+
+/// Returns whether a list of tags has this one, or is `*`.
+pub(crate) fn etag_matches(known: &str, etag: &str) -> bool {
+    known.split(',').map(str::trim).any(|known| known == "*" || known.trim_start_matches("W/") == etag)
+}
+
+/// Shows the run that has a key.
+pub(crate) fn show_by_key(call: &Call) -> Answered {
+    let (flow, key) = (call.part("flow"), call.part("key"));
+    let reader = call.app.reader();
+    let found = reader.run_of_key(flow, key).map_err(unstuck_service::ServiceError::from)?;
+    let Some(id) = found else {
+        let mut problem = unstuck_api::ProblemDocument::new(
+            ProblemType::NotFound,
+            format!("flow `{flow}` has no run with the key `{key}`"),
+        );
+        problem.about.what = Some("run".to_owned());
+        problem.about.name = Some(key.to_owned());
+        problem.about.state = Some("unknown".to_owned());
+        return Err(Problem::from(problem));
+    };
+    let etag = run_etag(call, id)?;
+    let document: Box<RawValue> = build_run_document(&call.app.service, reader, id)?;
+    Ok(Answer::json(document.get().to_owned()).with_text_header(header::ETAG, &etag))
+}
+
+pub(crate) fn history(call: &Call) -> Answered {
+    let after = call.parameters.number("after").unwrap_or(0);
+    call.query(&Query::History { run: call.part("run").to_owned(), after, limit: call.limit(EVENTS_PAGE) })
+}
+
+/// Explains a run: for programs, or as a page for people.
+pub(crate) fn explain(call: &Call) -> Answered {
+    let run = call.part("run").to_owned();
+    if !call.accepts("text/plain") {
+        return call.query(&Query::Explain { run });
+    }
+    let columns = call.parameters.number("columns").and_then(|columns| usize::try_from(columns).ok());
+    let json = call.query_json(&Query::ExplainPage { run, columns })?;
+    let page: String = serde_json::from_str(&json).map_err(|error| {
+        Problem::new(ProblemType::Internal, format!("the explanation cannot be read: {error}"))
+    })?;
+    Ok(Answer::new(StatusCode::OK, Content::Text(page)))
+}
+
+pub(crate) fn logs(call: &Call) -> Answered {
+    call.query(&Query::Logs { run: call.part("run").to_owned(), step: call.parameters.owned("step") })
+}
+
+pub(crate) fn status(call: &Call) -> Answered {
+    call.query(&Query::Status)
+}

@@ -1,0 +1,136 @@
+//! Starts runs, one or many in a request. Nobody's thread waits for the commit.
+
+use axum::http::{HeaderValue, header};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+use unstuck_api::ProblemType;
+use unstuck_api::http::{StartBody, StartManyBody, StartedManyView};
+use unstuck_api::runs::ChangedView;
+use unstuck_core::id::RunId;
+use unstuck_engine::request::{EngineError, StartRun};
+use unstuck_engine::runtime::Reply;
+use unstuck_service::ServiceError;
+use unstuck_service::service::now;
+use unstuck_service::show::build_run_document;
+use unstuck_service::start_run::{StartFlows, StartedRun, build_start, build_started_view, read_started};
+
+use crate::answer::Answer;
+use crate::app::App;
+use crate::call::Call;
+use crate::dispatch::{created, run_blocking, take_turn};
+use crate::problem::Problem;
+use crate::route::{Answered, BoxFuture};
+use crate::waiting::{Until, wait_for_run};
+
+/// Starts a run, and waits for it where that is asked.
+pub(crate) fn start(call: Call) -> BoxFuture<Answered> {
+    Box::pin(async move {
+        let app = call.app.clone();
+        let asked = call.clone();
+        let turn = take_turn(&app, &app.changes).await?;
+        let order = run_blocking(turn, move || {
+            let body: StartBody = asked.json()?;
+            Ok(build_start(&asked.app.handle, &mut StartFlows::default(), body, &asked.by(), now())?)
+        })
+        .await?;
+        let started = read_reply(submit(&app, order).await)?;
+        let wait = call.parameters.duration("wait");
+        if let Some(patience) = wait {
+            wait_for_run(&app, started.run, Until::Rest, patience).await?;
+        }
+        let turn = take_turn(&app, &app.queries).await?;
+        run_blocking(turn, move || answer_start(&call, started, wait.is_some())).await
+    })
+}
+
+/// Hands an order to the engine; the answer comes when the run is durable.
+fn submit(app: &App, order: StartRun) -> impl Future<Output = Reply> + use<> {
+    let (sender, receiver) = oneshot::channel();
+    // Whoever asked may have gone away; the run is started all the same.
+    app.handle.start_then(order, move |reply| drop(sender.send(reply)));
+    async move { receiver.await.unwrap_or(Err(EngineError::Stopped)) }
+}
+
+fn read_reply(reply: Reply) -> Result<StartedRun, Problem> {
+    let answer = reply.map_err(ServiceError::from)?;
+    Ok(read_started(&answer)?)
+}
+
+/// Answers with the run as it is now, and with its document where somebody has waited for it.
+fn answer_start(call: &Call, started: StartedRun, with_document: bool) -> Answered {
+    let (app, run) = (&call.app, started.run);
+    let view = build_started_view(&app.service, app.reader(), started)?;
+    let answer = if with_document {
+        let document = build_run_document(&app.service, app.reader(), run)?;
+        Answer::view(&ChangedWithDocument { changed: view, document })?
+    } else {
+        Answer::view(&view)?
+    };
+    Ok(answer.with_status(created(started.is_new)).with_header(header::LOCATION, location_of(run)))
+}
+
+#[derive(serde::Serialize)]
+struct ChangedWithDocument {
+    #[serde(flatten)]
+    changed: ChangedView,
+    document: Box<RawValue>,
+}
+
+fn location_of(run: RunId) -> HeaderValue {
+    HeaderValue::from_str(&format!("/v1/runs/{run}")).unwrap_or(HeaderValue::from_static("/v1/runs"))
+}
+
+/// Starts many runs, each decided by itself, in order.
+pub(crate) fn start_many(call: Call) -> BoxFuture<Answered> {
+    Box::pin(async move {
+        let app = call.app.clone();
+        let asked = call.clone();
+        let turn = take_turn(&app, &app.changes).await?;
+        let orders = run_blocking(turn, move || build_orders(&asked)).await?;
+        // All are handed over before the first is waited for, so that they share commits.
+        let replies: Vec<_> =
+            orders.into_iter().map(|order| order.map(|order| submit(&app, order))).collect();
+        let mut results = Vec::with_capacity(replies.len());
+        for reply in replies {
+            results.push(match reply {
+                Ok(reply) => read_reply(reply.await),
+                Err(problem) => Err(problem),
+            });
+        }
+        let turn = take_turn(&app, &app.queries).await?;
+        run_blocking(turn, move || answer_many(&call, results)).await
+    })
+}
+
+fn build_orders(call: &Call) -> Result<Vec<Result<StartRun, Problem>>, Problem> {
+    let StartManyBody { runs } = call.json()?;
+    let most = call.app.settings.limits.items;
+    if runs.len() > most {
+        let mut problem = unstuck_api::ProblemDocument::new(
+            ProblemType::TooLarge,
+            format!("`runs` has {} items, and {most} is the maximum; send several requests", runs.len()),
+        );
+        problem.about.what = Some("runs".to_owned());
+        problem.about.max = u64::try_from(most).ok();
+        return Err(Problem::from(problem));
+    }
+    let (mut flows, by, at) = (StartFlows::default(), call.by(), now());
+    let build = |body| build_start(&call.app.handle, &mut flows, body, &by, at).map_err(Problem::from);
+    Ok(runs.into_iter().map(build).collect())
+}
+
+fn answer_many(call: &Call, results: Vec<Result<StartedRun, Problem>>) -> Answered {
+    let app = &call.app;
+    let mut written = Vec::with_capacity(results.len());
+    for result in results {
+        let viewed = result.and_then(|started| {
+            build_started_view(&app.service, app.reader(), started).map_err(Problem::from)
+        });
+        let json = match viewed {
+            Ok(view) => serde_json::value::to_raw_value(&view),
+            Err(problem) => serde_json::value::to_raw_value(&problem.into_document(None)),
+        };
+        written.push(json.map_err(|error| Problem::new(ProblemType::Internal, error.to_string()))?);
+    }
+    Answer::view(&StartedManyView { results: written })
+}

@@ -1,0 +1,25 @@
+//! The HTTP API of a store and its engine: connections, who calls and what they may do, a table of routes, and handlers that
+//! read a request, ask the service once and write its view. Nothing is decided here.
+
+mod access;
+mod answer;
+mod app;
+mod body;
+mod call;
+mod connections;
+mod dispatch;
+
+mod handler;
+mod health;
+mod openapi;
+mod pages;
+mod parameter;
+mod problem;
+mod route;
+mod routes;
+mod settings;
+mod waiting;
+
+pub use app::App;
+pub use connections::{Server, Stopping};
+pub use settings::{Limits, ServerSettings};

@@ -1,0 +1,142 @@
+//! The whole table of routes: what may be called, by whom, with what, and what comes back.
+
+use crate::access::{Access, Role};
+use crate::body::BodyKind;
+use crate::handler::{change_run, runs, server, start};
+use crate::parameter::{Parameter, ParameterKind};
+use crate::route::Handler::{Async, Change, Direct, Query};
+use crate::route::Verb::{Delete, Get, Post};
+use crate::route::{Handler, Route, Verb};
+use crate::{health, openapi, pages};
+
+const READERS: Access = Access::Roles(&[Role::Viewer]);
+const RUN_READERS: Access = Access::Roles(&[Role::Viewer, Role::Client]);
+const CLIENTS: Access = Access::Roles(&[Role::Client]);
+const OPERATORS: Access = Access::Roles(&[Role::Operator]);
+
+const LIMIT: Parameter = parameter("limit", ParameterKind::Number(1_000), "How many at most; 20 where it is not given.");
+const AFTER: Parameter = parameter("after", ParameterKind::Text, "`next` of the page before.");
+const WAIT: Parameter = parameter("wait", ParameterKind::Duration, "Answer when the run rests, or after this time; at most 60 s.");
+
+const fn parameter(name: &'static str, kind: ParameterKind, about: &'static str) -> Parameter {
+    Parameter::new(name, kind, about)
+}
+
+const RUN_FILTERS: &[Parameter] = &[
+    parameter("state", ParameterKind::Text, "In this state, or with a step in it.").repeated(),
+    parameter("flow", ParameterKind::Text, "Of this flow."),
+    parameter("key", ParameterKind::Text, "With this key."),
+    parameter("label", ParameterKind::Text, "With this label, as `team:billing`.").repeated(),
+    parameter("since", ParameterKind::Time, "Started then or later."),
+    parameter("until", ParameterKind::Time, "Started before then."),
+    parameter("group", ParameterKind::Text, "With an error of this group, open or past."),
+    parameter("cause", ParameterKind::Text, "With an error whose cause contains this."),
+    parameter("all", ParameterKind::Flag, "Children and handlers too."),
+    LIMIT,
+    AFTER,
+];
+
+const fn route(verb: Verb, path: &'static str, access: Access, operation: &'static str, handler: Handler) -> Route {
+    Route::new(verb, path, access, operation, handler)
+}
+
+/// Every route.
+pub(crate) static ROUTES: &[Route] = &[
+    route(Get, "/health/live", Access::Public, "checkLive", Direct(health::live)).about("Whether the process answers."),
+    route(Get, "/health/ready", Access::Public, "checkReady", Query(health::ready))
+        .about("Whether the server makes progress: 200, or 503."),
+    route(Get, "/health", READERS, "checkHealth", Query(health::details))
+        .about("What was looked at, and what is wrong."),
+    route(Get, "/openapi.json", Access::Public, "describeApi", Direct(openapi::show))
+        .about("This description of the API."),
+    route(Get, "/docs", Access::Public, "readDocs", Direct(pages::docs)).about("The same for people."),
+    route(Get, "/problems/{type}", Access::Public, "readProblem", Direct(pages::problem))
+        .about("What a type of problem means."),
+    route(Get, "/v1/server", RUN_READERS, "getServer", Direct(server::show))
+        .about("Version, limits, and who is asking."),
+    route(Get, "/v1/status", READERS, "getStatus", Query(runs::status))
+        .about("What needs a person, what comes next, and how many runs there are.")
+        .gives(200, "status"),
+    // Runs.
+    route(Post, "/v1/runs", CLIENTS, "startRun", Async(start::start))
+        .about("Starts a run. 201 for a new one, 200 where its key has it already.")
+        .with(&[WAIT])
+        .takes(BodyKind::Json, "startBody")
+        .gives(201, "changed"),
+    route(Post, "/v1/runs/batch", CLIENTS, "startRuns", Async(start::start_many))
+        .about("Starts up to 1,000 runs, each decided by itself, in order.")
+        .takes(BodyKind::Json, "startManyBody")
+        .gives(200, "startedMany"),
+    route(Get, "/v1/runs", RUN_READERS, "listRuns", Query(runs::list))
+        .about("Runs, newest first.")
+        .with(RUN_FILTERS)
+        .gives(200, "runs"),
+    route(Get, "/v1/runs/{run}", RUN_READERS, "getRun", Async(runs::show))
+        .about("The run document.")
+        .with(&[WAIT, parameter("until", ParameterKind::OneOf(&["rest", "final"]), "What `wait` waits for.")])
+        .gives(200, "run"),
+    route(Get, "/v1/flows/{flow}/keys/{key}", RUN_READERS, "getRunOfKey", Query(runs::show_by_key))
+        .about("The document of the run that has this key.")
+        .gives(200, "run"),
+    route(Get, "/v1/runs/{run}/history", READERS, "getHistory", Query(runs::history))
+        .about("Events of a run, in order.")
+        .with(&[
+            parameter("after", ParameterKind::Number(u64::MAX), "After the event of this number."),
+            parameter("limit", ParameterKind::Number(10_000), "How many at most; 100 where it is not given."),
+        ])
+        .gives(200, "history"),
+    route(Get, "/v1/runs/{run}/explain", READERS, "explainRun", Query(runs::explain))
+        .about("Why a run is where it is and what comes next. `Accept: text/plain` gives a page for people.")
+        .with(&[parameter("columns", ParameterKind::Number(500), "How wide a page for people is.")])
+        .gives(200, "explanation"),
+    route(Get, "/v1/runs/{run}/logs", READERS, "getLogs", Query(runs::logs))
+        .about("What the attempts of a run printed.")
+        .with(&[parameter("step", ParameterKind::Text, "Of this step only.")])
+        .gives(200, "logs"),
+    act("/v1/runs/{run}/resume", "resumeRun", change_run::resume, "resumeBody")
+        .about("Resumes a step in error, or all of them."),
+    route(Post, "/v1/runs/{run}/ack", OPERATORS, "acknowledgeErrors", Change(change_run::acknowledge))
+        .about("Takes errors out of automatic resumption and out of the counts.")
+        .takes(BodyKind::Json, "acknowledgeBody")
+        .gives(200, "changed"),
+    route(Post, "/v1/runs/{run}/choose", OPERATORS, "chooseForStep", Change(change_run::choose))
+        .about("Chooses for a held step: one more attempt, or none.")
+        .takes(BodyKind::Json, "chooseBody")
+        .gives(200, "changed"),
+    route(Post, "/v1/runs/{run}/complete", OPERATORS, "completeStep", Change(change_run::complete))
+        .about("Completes a step by hand.")
+        .takes(BodyKind::Json, "completeBody")
+        .gives(200, "changed"),
+    route(Post, "/v1/runs/{run}/skip", OPERATORS, "skipStep", Change(change_run::skip))
+        .about("Skips a step.")
+        .takes(BodyKind::Json, "skipBody")
+        .gives(200, "changed"),
+    act("/v1/runs/{run}/pause", "pauseRun", change_run::pause, "reasonBody").about("Pauses a run."),
+    act("/v1/runs/{run}/unpause", "unpauseRun", change_run::unpause, "reasonBody").about("Lets a paused run continue."),
+    act("/v1/runs/{run}/cancel", "cancelRun", change_run::cancel, "reasonBody").about("Cancels a run for good."),
+    act("/v1/runs/{run}/rerun", "rerunRun", change_run::rerun, "rerunBody")
+        .about("Runs a final run again, as its next generation."),
+    route(Post, "/v1/runs/{run}/signal", CLIENTS, "signalRun", Change(change_run::signal))
+        .about("Sends a signal to a run.")
+        .takes(BodyKind::Json, "signalBody")
+        .gives(200, "changed"),
+    route(Post, "/v1/signals", CLIENTS, "signalKey", Change(change_run::signal_key))
+        .about("Sends a signal to the run of a key.")
+        .takes(BodyKind::Json, "keySignalBody")
+        .gives(200, "changed"),
+    route(Delete, "/v1/runs/{run}", OPERATORS, "forgetRun", Change(change_run::forget))
+        .about("Removes a final run for good, with its children.")
+        .gives(200, "forgotten"),
+];
+
+/// A change of one run by an operator, whose body may be left out.
+const fn act(
+    path: &'static str,
+    operation: &'static str,
+    handler: fn(&crate::call::Call) -> crate::route::Answered,
+    body: &'static str,
+) -> Route {
+    route(Post, path, OPERATORS, operation, Change(handler))
+        .takes(BodyKind::OptionalJson, body)
+        .gives(200, "changed")
+}

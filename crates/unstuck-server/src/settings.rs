@@ -1,0 +1,67 @@
+//! What a server is told when it starts.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a server listens, and what it refuses.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    pub listen: SocketAddr,
+    /// The name of this server, for people and for other servers.
+    pub name: Arc<str>,
+    /// Whether `run:` steps are executed.
+    pub allow_run: bool,
+    pub limits: Limits,
+}
+
+/// Bounds on what anybody can ask.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Bytes of a request's body.
+    pub body: usize,
+    /// Bytes of a flow file.
+    pub flow_file: usize,
+    /// Bytes of a request's head.
+    pub head: usize,
+    /// How deep JSON may be nested.
+    pub json_depth: usize,
+    /// Items in one request.
+    pub items: usize,
+    /// A body must have arrived within this time.
+    pub body_time: Duration,
+    /// A connection without a request is closed after this time.
+    pub idle_time: Duration,
+    /// Connections at once.
+    pub connections: usize,
+    /// Queries that are answered at once; others wait their turn.
+    pub queries: usize,
+    /// Changes by people that are carried out at once; others wait their turn.
+    pub changes: usize,
+    /// A request waits so long for its turn before it is refused.
+    pub turn_time: Duration,
+    /// Event streams at once.
+    pub streams: usize,
+    /// The longest that `wait` waits.
+    pub longest_wait: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            body: 4 << 20,
+            flow_file: 1 << 20,
+            head: 16 << 10,
+            json_depth: 64,
+            items: 1_000,
+            body_time: Duration::from_secs(30),
+            idle_time: Duration::from_secs(75),
+            connections: 10_000,
+            queries: 16,
+            changes: 64,
+            turn_time: Duration::from_secs(5),
+            streams: 1_000,
+            longest_wait: Duration::from_secs(60),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Starts runs: checks what can be checked on the caller's thread, and returns the run as it is then.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use unstuck_api::http::StartBody;
+use unstuck_api::runs::ChangedView;
+use unstuck_core::decide::Answer;
+use unstuck_core::duration::{parse_duration, parse_instant};
+use unstuck_core::event::Actor;
+use unstuck_core::id::RunId;
+use unstuck_core::model::flow::Flow;
+use unstuck_core::refusal::Refusal;
+use unstuck_core::time::Time;
+use unstuck_engine::request::{EngineError, StartRun};
+use unstuck_engine::runtime::Handle;
+use unstuck_store::contract::Reader;
+
+use crate::change_run::{describe_run, parse_json};
+use crate::convert;
+use crate::service::{Service, ServiceError};
+
+/// Flows that were looked up for several starts, each once.
+#[derive(Default)]
+pub struct StartFlows(HashMap<String, Arc<Flow>>);
+
+impl StartFlows {
+    fn find(&mut self, handle: &Handle, name: &str) -> Result<Arc<Flow>, ServiceError> {
+        if let Some(flow) = self.0.get(name) {
+            return Ok(flow.clone());
+        }
+        let wanted: Arc<str> = name.into();
+        let flow = handle.read(move |store, flows| flows.newest(store, &wanted))??;
+        self.0.insert(name.to_owned(), flow.clone());
+        Ok(flow)
+    }
+}
+
+/// Builds the order to start a run, and checks its input on this thread, so that validation does not delay the engine. With a key
+/// the run may be there already, and what counts is whether it has the same input.
+pub fn build_start(
+    handle: &Handle,
+    flows: &mut StartFlows,
+    body: StartBody,
+    by: &str,
+    now: Time,
+) -> Result<StartRun, ServiceError> {
+    let flow = flows.find(handle, &body.flow)?;
+    let input = match &body.input {
+        Some(input) => parse_json(input.get(), "the input")?,
+        None => parse_json("{}", "the input")?,
+    };
+    if body.key.is_none() {
+        unstuck_flow::check_input(&flow, &input.value())
+            .map_err(|problems| EngineError::from(Refusal::BadInput(problems)))?;
+    }
+    Ok(StartRun {
+        flow: flow.name.clone(),
+        key: body.key.map(Arc::from),
+        input,
+        priority: body.priority.unwrap_or(0),
+        deadline: body.deadline.as_deref().map(|text| read_deadline(text, now)).transpose()?,
+        on_duplicate: convert::to_core_on_duplicate(body.on_duplicate.unwrap_or_default()),
+        home: None,
+        by: Actor::User(by.into()),
+    })
+}
+
+/// Reads a deadline: how long from now, or until when.
+fn read_deadline(text: &str, now: Time) -> Result<Time, ServiceError> {
+    match (parse_duration(text), parse_instant(text)) {
+        (Ok(span), _) => Ok(now + span),
+        (Err(_), Ok(instant)) => Ok(instant),
+        (Err(_), Err(_)) => Err(ServiceError::refused(format!(
+            "`deadline`: `{text}` is neither a length of time such as `2h` nor an instant such as `2030-01-31T08:30:00Z`"
+        ))),
+    }
+}
+
+/// What came of an order to start a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StartedRun {
+    pub run: RunId,
+    /// Whether it was started now.
+    pub is_new: bool,
+}
+
+/// Reads the engine's answer to a start.
+pub fn read_started(answer: &Answer) -> Result<StartedRun, ServiceError> {
+    match answer {
+        Answer::Started(run) => Ok(StartedRun { run: *run, is_new: true }),
+        Answer::Exists(run) => Ok(StartedRun { run: *run, is_new: false }),
+        Answer::Done | Answer::Already | Answer::Scheduled(_) | Answer::Unscheduled => Err(
+            ServiceError::internal("the engine did not name the run it started; please report this"),
+        ),
+    }
+}
+
+/// Returns the run that was started, or was there already, as it is now.
+pub fn build_started_view(
+    service: &Service,
+    reader: &dyn Reader,
+    started: StartedRun,
+) -> Result<ChangedView, ServiceError> {
+    describe_run(service, reader, started.run, !started.is_new)
+}
