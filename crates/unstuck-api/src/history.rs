@@ -115,3 +115,30 @@ pub struct PassedPolicyView {
     /// `spent` or `disabled`.
     pub why: String,
 }
+
+/// An event of a run, in a stream of all that happens.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamEventView {
+    pub run: String,
+    pub flow: String,
+    pub generation: u32,
+    /// The number of the event in its run: whoever sees one twice has seen it.
+    pub number: u64,
+    #[serde(with = "crate::json_form::time")]
+    pub at: Timestamp,
+    /// `engine`, `worker`, or `user`.
+    pub by: String,
+    /// The name of the user.
+    pub user: Option<String>,
+    /// The state of the run after it.
+    pub state: String,
+    /// The step or item that it is about, if it is about one.
+    pub step: Option<String>,
+    /// The attempt of that step.
+    pub attempt: Option<u32>,
+    /// The types of its facts.
+    pub facts: Vec<String>,
+    /// In sentences.
+    pub what: Vec<String>,
+}

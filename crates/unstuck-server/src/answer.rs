@@ -76,10 +76,6 @@ impl Answer {
         }
     }
 
-    pub(crate) fn status(&self) -> StatusCode {
-        self.status
-    }
-
     pub(crate) fn into_response(self) -> Response {
         let (kind, body) = match self.content {
             Content::Nothing => (None, Body::empty()),

@@ -9,6 +9,7 @@ use unstuck_engine::runtime::Handle;
 use unstuck_service::Service;
 use unstuck_store::contract::{OnChange, Reader};
 
+use crate::event_pages::EventPages;
 use crate::settings::ServerSettings;
 
 /// A server without its sockets.
@@ -27,6 +28,8 @@ pub struct App {
     pub(crate) stopping: watch::Sender<bool>,
     /// Event streams that are open.
     pub(crate) streams: Arc<AtomicUsize>,
+    /// What streams at the end of the log share.
+    pub(crate) event_pages: EventPages,
     requests: AtomicU64,
     /// Called by the store; it stops when this is dropped.
     _watcher: OnChange,
@@ -48,6 +51,7 @@ impl App {
             commits,
             stopping: watch::channel(false).0,
             streams: Arc::default(),
+            event_pages: EventPages::default(),
             requests: AtomicU64::new(0),
             _watcher: watcher,
         }

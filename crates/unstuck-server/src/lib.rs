@@ -8,6 +8,8 @@ mod body;
 mod call;
 mod connections;
 mod dispatch;
+mod event_pages;
+mod events;
 
 mod handler;
 mod health;

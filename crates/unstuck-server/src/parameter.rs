@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use unstuck_api::ProblemType;
 use unstuck_core::duration;
 use unstuck_core::time::Millis;
 use unstuck_flow::suggest::find_nearest;
@@ -141,17 +140,12 @@ fn parse_duration(text: &str) -> Option<Millis> {
 }
 
 /// Reads an instant, or an age that is counted back from `now`.
-fn parse_time(text: &str, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn parse_time(text: &str, now: Timestamp) -> Option<Timestamp> {
     if let Ok(instant) = text.parse::<Timestamp>() {
         return Some(instant);
     }
     let age = parse_duration(text)?;
     now.checked_sub(age.duration()).ok()
-}
-
-/// Refuses what follows from several parameters together.
-pub(crate) fn contradiction(detail: impl Into<String>) -> Problem {
-    Problem::new(ProblemType::BadRequest, detail)
 }
 
 #[cfg(test)]

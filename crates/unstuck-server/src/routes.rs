@@ -2,12 +2,12 @@
 
 use crate::access::{Access, Role};
 use crate::body::BodyKind;
-use crate::handler::{change_run, runs, server, start};
+use crate::handler::{bulk, change_run, errors, policies, runs, server, start};
 use crate::parameter::{Parameter, ParameterKind};
 use crate::route::Handler::{Async, Change, Direct, Query};
 use crate::route::Verb::{Delete, Get, Post};
 use crate::route::{Handler, Route, Verb};
-use crate::{health, openapi, pages};
+use crate::{events, health, openapi, pages};
 
 const READERS: Access = Access::Roles(&[Role::Viewer]);
 const RUN_READERS: Access = Access::Roles(&[Role::Viewer, Role::Client]);
@@ -127,6 +127,111 @@ pub(crate) static ROUTES: &[Route] = &[
     route(Delete, "/v1/runs/{run}", OPERATORS, "forgetRun", Change(change_run::forget))
         .about("Removes a final run for good, with its children.")
         .gives(200, "forgotten"),
+    route(Get, "/v1/events", READERS, "streamEvents", Async(events::stream))
+        .about("Everything that happens, as server-sent events, from a cursor on.")
+        .with(&[
+            parameter("after", ParameterKind::Text, "From this cursor on; `Last-Event-ID` wins over it. Now, where there is neither."),
+            parameter("run", ParameterKind::Text, "Of this run and all below it."),
+            parameter("flow", ParameterKind::Text, "Of runs of this flow.").repeated(),
+            parameter("state", ParameterKind::Text, "That leave their run in this state.").repeated(),
+            parameter("fact", ParameterKind::Text, "With a fact of this type, such as `step.held`.").repeated(),
+        ]),
+    // Errors and policies.
+    route(Get, "/v1/errors", READERS, "listErrors", Query(errors::list))
+        .about("Groups of errors, the last seen first.")
+        .with(&[
+            parameter("flow", ParameterKind::Text, "Of this flow."),
+            parameter("action", ParameterKind::Text, "Of this action, by its full name."),
+            parameter("since", ParameterKind::Time, "Seen then or later."),
+            LIMIT,
+            AFTER,
+        ])
+        .gives(200, "errorGroups"),
+    route(Get, "/v1/errors/{group}", READERS, "getErrorGroup", Query(errors::show))
+        .about("A group, and what is in error now.")
+        .gives(200, "errorGroup"),
+    route(Post, "/v1/errors/{group}/suggest", READERS, "suggestPolicy", Query(errors::suggest))
+        .about("A policy for a group of errors, and what it would do. Nothing is stored.")
+        .gives(200, "suggestion"),
+    route(Get, "/v1/policies", READERS, "listPolicies", Query(policies::list))
+        .about("The policies, in the order in which they match. `Accept: application/yaml` gives the file.")
+        .gives(200, "policies"),
+    route(Post, "/v1/policies", OPERATORS, "loadPolicies", Change(policies::load_file))
+        .about("Adds policies, as a whole or not at all; with `replace`, also in place of those of the same name.")
+        .with(&[parameter("replace", ParameterKind::Flag, "Whether policies of the same name or id are replaced.")])
+        .takes(BodyKind::File, "policyFile")
+        .gives(200, "policyChanges"),
+    route(Get, "/v1/policies/audit", READERS, "listPolicyChanges", Query(policies::audit))
+        .about("What was changed of policies, newest first.")
+        .with(&[
+            parameter("name", ParameterKind::Text, "Of this policy."),
+            parameter("after", ParameterKind::Number(u64::MAX), "`next` of the page before."),
+            LIMIT,
+        ])
+        .gives(200, "policyAudit"),
+    route(Post, "/v1/policies/preview", READERS, "previewPolicies", Query(policies::preview))
+        .about("What policies would do to what is in error now. Nothing is changed.")
+        .takes(BodyKind::Json, "trialBody")
+        .gives(200, "trials"),
+    route(Post, "/v1/policies/backtest", READERS, "backtestPolicies", Query(policies::backtest))
+        .about("What policies would have done to the errors of a past period. Nothing is changed.")
+        .takes(BodyKind::Json, "trialBody")
+        .gives(200, "trials"),
+    route(Post, "/v1/policies/apply", OPERATORS, "applyPolicies", Change(policies::apply))
+        .about("Applies policies to what is in error already, paced.")
+        .takes(BodyKind::OptionalJson, "applyBody")
+        .gives(200, "policyApplied"),
+    route(Post, "/v1/policies/pause", OPERATORS, "pausePolicies", Change(policies::pause))
+        .about("Pauses all automatic resumes.")
+        .takes(BodyKind::Json, "pausePoliciesBody")
+        .gives(200, "policyPause"),
+    route(Post, "/v1/policies/unpause", OPERATORS, "unpausePolicies", Change(policies::unpause))
+        .about("Lets automatic resumes continue, paced.")
+        .takes(BodyKind::OptionalJson, "unpausePoliciesBody")
+        .gives(200, "policyPause"),
+    route(Get, "/v1/policies/{name}", READERS, "getPolicy", Query(policies::show))
+        .about("A policy, its place among the others, and what was changed of it.")
+        .gives(200, "policy"),
+    route(Delete, "/v1/policies/{name}", OPERATORS, "deletePolicy", Change(policies::delete))
+        .about("Deletes a policy.")
+        .gives(200, "policyChanges"),
+    route(Post, "/v1/policies/{name}/enable", OPERATORS, "enablePolicy", Change(policies::enable))
+        .about("Enables a policy.")
+        .takes(BodyKind::OptionalJson, "reasonBody")
+        .gives(200, "policyChanges"),
+    route(Post, "/v1/policies/{name}/disable", OPERATORS, "disablePolicy", Change(policies::disable))
+        .about("Disables a policy.")
+        .takes(BodyKind::OptionalJson, "reasonBody")
+        .gives(200, "policyChanges"),
+    // Bulk actions.
+    route(Post, "/v1/bulk", OPERATORS, "beginBulk", Change(bulk::begin))
+        .about("Begins a bulk action; a dry run says what it would do.")
+        .with(&[parameter("dryRun", ParameterKind::Flag, "Whether nothing is changed.")])
+        .takes(BodyKind::Json, "bulkBody")
+        .gives(202, "bulkBegun"),
+    route(Get, "/v1/bulk", READERS, "listBulks", Query(bulk::list))
+        .about("Bulk actions, newest first.")
+        .with(&[parameter("open", ParameterKind::Flag, "Only those that are not settled."), LIMIT, AFTER])
+        .gives(200, "bulks"),
+    route(Get, "/v1/bulk/{bulk}", READERS, "getBulk", Query(bulk::show))
+        .about("A bulk action as it stands.")
+        .gives(200, "bulk"),
+    route(Get, "/v1/bulk/{bulk}/targets", READERS, "listTargets", Query(bulk::targets))
+        .about("What became of each target, in order.")
+        .with(&[LIMIT, parameter("after", ParameterKind::Number(u64::MAX), "`next` of the page before.")])
+        .gives(200, "targets"),
+    route(Post, "/v1/bulk/{bulk}/pause", OPERATORS, "pauseBulk", Change(bulk::pause))
+        .about("Pauses a bulk action.")
+        .takes(BodyKind::OptionalJson, "reasonBody")
+        .gives(200, "changedBulk"),
+    route(Post, "/v1/bulk/{bulk}/unpause", OPERATORS, "unpauseBulk", Change(bulk::unpause))
+        .about("Lets a bulk action continue.")
+        .takes(BodyKind::OptionalJson, "reasonBody")
+        .gives(200, "changedBulk"),
+    route(Post, "/v1/bulk/{bulk}/cancel", OPERATORS, "cancelBulk", Change(bulk::cancel))
+        .about("Stops a bulk action; what is done stays done.")
+        .takes(BodyKind::OptionalJson, "reasonBody")
+        .gives(200, "changedBulk"),
 ];
 
 /// A change of one run by an operator, whose body may be left out.

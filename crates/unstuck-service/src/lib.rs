@@ -8,6 +8,7 @@ pub mod change_run;
 pub mod clock;
 pub mod convert;
 pub mod errors;
+pub mod event_teller;
 pub mod explain;
 pub mod facts;
 pub mod family;

@@ -108,10 +108,10 @@ impl Call {
     }
 }
 
-fn text_of(json: Box<RawValue>) -> String {
+pub(crate) fn text_of(json: Box<RawValue>) -> String {
     json.get().to_owned()
 }
 
-fn text_or_null(json: Option<Box<RawValue>>) -> String {
+pub(crate) fn text_or_null(json: Option<Box<RawValue>>) -> String {
     json.map_or_else(|| "null".to_owned(), text_of)
 }

@@ -1,0 +1,100 @@
+//! Pages of events that are told once for all streams that are at the end of the log.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use unstuck_core::id::RunId;
+use unstuck_engine::read_flows::ReadFlows;
+use unstuck_service::event_teller::EventTeller;
+use unstuck_store::contract::{Cursor, Reader, TailError};
+
+/// Events in a page, at most.
+const PAGE: usize = 256;
+/// Pages that are kept for streams that are a little behind.
+const KEPT: usize = 64;
+
+/// Some of what happened, told.
+#[derive(Debug)]
+pub(crate) struct EventPage {
+    pub(crate) events: Vec<PageEvent>,
+    pub(crate) next: Cursor,
+    /// Whether that is all there is for now.
+    pub(crate) is_end: bool,
+}
+
+/// An event as streams send it, with what they filter by.
+#[derive(Debug)]
+pub(crate) struct PageEvent {
+    /// The run and those above it.
+    pub(crate) line: Vec<RunId>,
+    pub(crate) flow: String,
+    pub(crate) state: String,
+    pub(crate) facts: Vec<String>,
+    pub(crate) json: String,
+}
+
+/// What streams at the end of the log share.
+#[derive(Default)]
+pub(crate) struct EventPages(Mutex<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    teller: EventTeller,
+    pages: VecDeque<(Cursor, Arc<EventPage>)>,
+    /// Where the next shared page begins.
+    head: Option<Cursor>,
+}
+
+impl EventPages {
+    /// Returns the page after a cursor. A stream that is far behind reads for itself, with a teller of its own.
+    pub(crate) fn page(
+        &self,
+        reader: &dyn Reader,
+        flows: &ReadFlows,
+        after: &Cursor,
+        own: &mut EventTeller,
+    ) -> Result<Arc<EventPage>, TailError> {
+        let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, page)) = shared.pages.iter().find(|(begin, _)| begin == after) {
+            return Ok(page.clone());
+        }
+        let is_ahead = shared.head.as_ref().is_none_or(|head| after.position() >= head.position());
+        if !is_ahead {
+            drop(shared);
+            return read_page(reader, flows, after, own).map(Arc::new);
+        }
+        // Whoever else waits for this page waits for the lock, and finds it.
+        let page = Arc::new(read_page(reader, flows, after, &mut shared.teller)?);
+        if page.next != *after {
+            shared.pages.push_back((after.clone(), page.clone()));
+            if shared.pages.len() > KEPT {
+                shared.pages.pop_front();
+            }
+        }
+        shared.head = Some(page.next.clone());
+        Ok(page)
+    }
+}
+
+fn read_page(
+    reader: &dyn Reader,
+    flows: &ReadFlows,
+    after: &Cursor,
+    teller: &mut EventTeller,
+) -> Result<EventPage, TailError> {
+    let page = reader.tail(after, PAGE)?;
+    let mut events = Vec::with_capacity(page.events.len());
+    for (run, event) in &page.events {
+        // What cannot be told now is told by the history of the run.
+        let Ok(Some(told)) = teller.tell(reader, flows, *run, event) else { continue };
+        let Ok(json) = serde_json::to_string(&told.view) else { continue };
+        events.push(PageEvent {
+            line: told.line,
+            flow: told.view.flow,
+            state: told.view.state,
+            facts: told.view.facts,
+            json,
+        });
+    }
+    Ok(EventPage { events, next: page.next, is_end: page.is_end })
+}

@@ -1,0 +1,162 @@
+//! Resume policies: which there are, changes of them, what they would do, and all of them paused.
+
+use axum::http::StatusCode;
+use jiff::Timestamp;
+use unstuck_api::http::{ApplyBody, PausePoliciesBody, ReasonBody, TrialBody, UnpausePoliciesBody};
+use unstuck_api::policies::{KeptPolicyView, PolicyChangesView, PolicyDocument};
+use unstuck_api::request::{
+    PastErrors, PolicyOperation, PolicyRequest, PolicyToTry, Query, Request, TrialQuery,
+};
+use unstuck_api::trials::TrialsView;
+use unstuck_api::{ProblemDocument, ProblemPart, ProblemType};
+use unstuck_flow::policies::{document_of_draft, export_yaml, load};
+
+use super::{file_problem, read_view};
+use crate::answer::{Answer, Content};
+use crate::call::Call;
+use crate::parameter::parse_time;
+use crate::problem::Problem;
+use crate::route::Answered;
+
+/// Steps a second, where nobody says otherwise.
+const RATE: u32 = 50;
+/// Changes on a page, where nobody says otherwise.
+const AUDIT_PAGE: usize = 20;
+
+pub(crate) fn list(call: &Call) -> Answered {
+    if !call.accepts("application/yaml") {
+        return call.query(&Query::Policies);
+    }
+    let kept: Vec<KeptPolicyView> = read_view(&call.query_json(&Query::Kept { names: Vec::new() })?)?;
+    let policies: Vec<PolicyDocument> = kept.into_iter().map(|kept| kept.policy).collect();
+    Ok(Answer::new(StatusCode::OK, Content::Yaml(export_yaml(&policies))))
+}
+
+pub(crate) fn show(call: &Call) -> Answered {
+    call.query(&Query::Policy { name: call.part("name").to_owned() })
+}
+
+/// Adds or changes policies: one, a list, or a file, as a whole or not at all.
+pub(crate) fn load_file(call: &Call) -> Answered {
+    let text = call.body_text()?;
+    let loaded = load(text, "body").map_err(|problems| {
+        let sentence = match problems.as_slice() {
+            [only] => only.to_string(),
+            several => format!("the policies are refused: {} problems; nothing was changed", several.len()),
+        };
+        let mut document = ProblemDocument::new(ProblemType::Invalid, sentence);
+        document.about.problems = problems.iter().map(file_problem).collect();
+        Problem::from(document)
+    })?;
+    let drafts = loaded.policies.iter().map(|policy| document_of_draft(&policy.draft)).collect::<Result<_, _>>();
+    let drafts: Vec<PolicyDocument> = drafts.map_err(|problems| {
+        let sentences: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
+        Problem::new(ProblemType::Invalid, sentences.join("; "))
+    })?;
+    let replace = call.parameters.flag("replace").unwrap_or(false);
+    let json = change(call, PolicyOperation::Load { drafts: drafts.clone(), replace })?;
+    let changes: PolicyChangesView = read_view(&json)?;
+    if changes.refused.is_empty() {
+        return Ok(Answer::json(json));
+    }
+    let sentence = |bad: &unstuck_api::policies::RefusedDraft| {
+        let name = drafts.get(bad.place).map_or("", |draft| &draft.name);
+        format!("policy `{name}`: {}; {}", bad.message, bad.hint)
+    };
+    let sentences: Vec<String> = changes.refused.iter().map(sentence).collect();
+    let mut document = ProblemDocument::new(ProblemType::Invalid, sentences.join("\n"));
+    document.about.problems = changes.refused.into_iter().map(refused_part).collect();
+    Err(Problem::from(document))
+}
+
+fn refused_part(bad: unstuck_api::policies::RefusedDraft) -> ProblemPart {
+    ProblemPart {
+        file: None,
+        line: None,
+        column: None,
+        field: bad.field,
+        message: bad.message,
+        hint: Some(bad.hint).filter(|hint| !hint.is_empty()),
+        severity: "error".to_owned(),
+    }
+}
+
+pub(crate) fn delete(call: &Call) -> Answered {
+    change(call, PolicyOperation::Delete { names: vec![call.part("name").to_owned()] }).map(Answer::json)
+}
+
+pub(crate) fn enable(call: &Call) -> Answered {
+    let ReasonBody { reason: _ } = call.json()?;
+    change(call, PolicyOperation::Enable { names: vec![call.part("name").to_owned()] }).map(Answer::json)
+}
+
+pub(crate) fn disable(call: &Call) -> Answered {
+    let ReasonBody { reason: _ } = call.json()?;
+    change(call, PolicyOperation::Disable { names: vec![call.part("name").to_owned()] }).map(Answer::json)
+}
+
+pub(crate) fn pause(call: &Call) -> Answered {
+    let PausePoliciesBody { reason } = call.json()?;
+    change(call, PolicyOperation::Pause { reason }).map(Answer::json)
+}
+
+pub(crate) fn unpause(call: &Call) -> Answered {
+    let UnpausePoliciesBody { rate } = call.json()?;
+    change(call, PolicyOperation::Unpause { rate: rate.unwrap_or(RATE) }).map(Answer::json)
+}
+
+pub(crate) fn apply(call: &Call) -> Answered {
+    let ApplyBody { names, rate } = call.json()?;
+    change(call, PolicyOperation::Apply { names, rate: rate.unwrap_or(RATE) }).map(Answer::json)
+}
+
+/// Shows what policies would do to what is in error now.
+pub(crate) fn preview(call: &Call) -> Answered {
+    let body: TrialBody = call.json()?;
+    if body.since.is_some() || body.until.is_some() {
+        return Err(Problem::bad_field("since", "a preview is about what is in error now; use backtest for the past"));
+    }
+    try_policies(call, body, None)
+}
+
+/// Shows what policies would have done to the errors of a past period.
+pub(crate) fn backtest(call: &Call) -> Answered {
+    let body: TrialBody = call.json()?;
+    let now = Timestamp::now();
+    let read = |field: &str, text: &Option<String>| match text {
+        None => Ok(None),
+        Some(text) => parse_time(text, now).map(Some).ok_or_else(|| {
+            Problem::bad_field(field, format!("`{text}` is neither an instant nor an age such as `7d`"))
+        }),
+    };
+    let since = read("since", &body.since)?
+        .ok_or_else(|| Problem::bad_field("since", "say which errors, for example `7d`"))?;
+    let until = read("until", &body.until)?;
+    try_policies(call, body, Some(PastErrors { since, until }))
+}
+
+fn try_policies(call: &Call, body: TrialBody, past: Option<PastErrors>) -> Answered {
+    let tried: Vec<PolicyToTry> = match (body.policies.is_empty(), body.names.is_empty()) {
+        (false, true) => vec![PolicyToTry::Drafts(body.policies)],
+        (true, false) => body.names.into_iter().map(PolicyToTry::Named).collect(),
+        (true, true) | (false, false) => {
+            return Err(Problem::bad_field("policies", "give either `policies` or `names`"));
+        }
+    };
+    let mut all = TrialsView { trials: Vec::new() };
+    for policies in tried {
+        let of = TrialQuery { policies, past: past.clone() };
+        let view: TrialsView = read_view(&call.request_json(Request::Query(Query::Trial(of)))?)?;
+        all.trials.extend(view.trials);
+    }
+    Answer::view(&all)
+}
+
+pub(crate) fn audit(call: &Call) -> Answered {
+    let (name, before) = (call.parameters.owned("name"), call.parameters.number("after"));
+    call.query(&Query::Audit { name, before, limit: call.limit(AUDIT_PAGE) })
+}
+
+fn change(call: &Call, what: PolicyOperation) -> Result<String, Problem> {
+    call.request_json(Request::Policies(PolicyRequest { by: call.by(), what }))
+}

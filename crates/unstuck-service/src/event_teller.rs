@@ -1,0 +1,135 @@
+//! Tells events of many runs as they come, each in sentences and with its facts: what a stream of all that happens shows.
+
+use std::collections::HashMap;
+
+use unstuck_api::history::StreamEventView;
+use unstuck_core::event::{Actor, Event};
+use unstuck_core::evolve::evolve;
+use unstuck_core::id::RunId;
+use unstuck_core::model::run::Run;
+use unstuck_core::reason;
+use unstuck_engine::read_flows::ReadFlows;
+use unstuck_store::contract::Reader;
+
+use crate::facts::FactTeller;
+use crate::service::ServiceError;
+
+/// So many runs are followed at once; one that was left out is made again from its history.
+const MAX_FOLLOWED: usize = 4_096;
+/// Children are nested less deep than this.
+const MAX_DEPTH: usize = 64;
+
+/// Follows runs through their events, because what an event means depends on what was before it.
+#[derive(Default)]
+pub struct EventTeller {
+    followed: HashMap<RunId, FollowedRun>,
+    /// Grows with every event.
+    turn: u64,
+}
+
+/// An event, told, and the runs above its run.
+#[derive(Clone, Debug)]
+pub struct ToldEvent {
+    pub view: StreamEventView,
+    /// The run itself, its parent, and so on up to the root.
+    pub line: Vec<RunId>,
+}
+
+/// A run as the last event that was told has left it.
+struct FollowedRun {
+    run: Option<Run>,
+    facts: FactTeller,
+    line: Vec<RunId>,
+    last_turn: u64,
+}
+
+impl EventTeller {
+    /// Tells the next event of a run. Nothing is told of a run that is gone, or whose flow cannot be compiled any more.
+    pub fn tell(
+        &mut self,
+        reader: &dyn Reader,
+        flows: &ReadFlows,
+        id: RunId,
+        event: &Event,
+    ) -> Result<Option<ToldEvent>, ServiceError> {
+        self.turn += 1;
+        let is_next = |followed: &FollowedRun| {
+            followed.run.as_ref().map_or(0, |run| run.seq) + 1 == event.seq
+        };
+        let mut followed = match self.followed.remove(&id).filter(is_next) {
+            Some(followed) => followed,
+            None => load_followed(reader, id, event.seq - 1)?,
+        };
+        evolve(&mut followed.run, event);
+        let Some(run) = &followed.run else { return Ok(None) };
+        if followed.line.is_empty() {
+            followed.line = list_line(reader, run)?;
+        }
+        let Ok(flow) = flows.get(reader, run.flow) else { return Ok(None) };
+        let what = event.facts.iter().filter_map(|fact| reason::fact_line(&flow, Some(run), event, fact));
+        let what = what.filter(|line| !line.is_empty()).collect();
+        let facts = followed.facts.convert_facts(&flow, &event.facts);
+        let about = facts.iter().find(|fact| fact.step.is_some());
+        let (by, user) = match &event.by {
+            Actor::Engine => ("engine", None),
+            Actor::Worker => ("worker", None),
+            Actor::User(name) => ("user", Some(name.to_string())),
+        };
+        let view = StreamEventView {
+            run: id.to_string(),
+            flow: flow.name.to_string(),
+            generation: event.generation,
+            number: event.seq,
+            at: event.at.timestamp(),
+            by: by.to_owned(),
+            user,
+            state: run.state().word().to_owned(),
+            step: about.and_then(|fact| fact.step.clone()),
+            attempt: about.and_then(|fact| fact.attempt),
+            facts: facts.into_iter().map(|fact| fact.kind).collect(),
+            what,
+        };
+        let line = followed.line.clone();
+        if !run.is_final() {
+            followed.last_turn = self.turn;
+            self.followed.insert(id, followed);
+            self.forget_oldest();
+        }
+        Ok(Some(ToldEvent { view, line }))
+    }
+
+    /// Forgets the half of the runs that nothing has happened to for longest, once there are too many.
+    fn forget_oldest(&mut self) {
+        if self.followed.len() <= MAX_FOLLOWED {
+            return;
+        }
+        let mut turns: Vec<u64> = self.followed.values().map(|followed| followed.last_turn).collect();
+        let (_, middle, _) = turns.select_nth_unstable(MAX_FOLLOWED / 2);
+        let middle = *middle;
+        self.followed.retain(|_, followed| followed.last_turn > middle);
+    }
+}
+
+/// Makes a run as its event of this number has left it.
+fn load_followed(reader: &dyn Reader, id: RunId, last: u64) -> Result<FollowedRun, ServiceError> {
+    let (mut run, mut facts) = (None, FactTeller::default());
+    let count = usize::try_from(last).unwrap_or(usize::MAX);
+    if count > 0 {
+        for event in reader.history(id, 0, count)? {
+            evolve(&mut run, &event);
+            facts.follow(&event.facts);
+        }
+    }
+    Ok(FollowedRun { run, facts, line: Vec::new(), last_turn: 0 })
+}
+
+/// Lists a run and those above it.
+fn list_line(reader: &dyn Reader, run: &Run) -> Result<Vec<RunId>, ServiceError> {
+    let mut line = vec![run.id];
+    let mut parent = run.origin.parent();
+    while let Some(id) = parent.filter(|_| line.len() < MAX_DEPTH) {
+        line.push(id);
+        parent = reader.run(id)?.and_then(|run| run.origin.parent());
+    }
+    Ok(line)
+}
