@@ -48,6 +48,7 @@ pub fn start(ticket: u64, flow: &Arc<str>, key: Option<Arc<str>>, input: &Json) 
         ticket,
         start: StartRun {
             flow: flow.clone(),
+            version: None,
             key,
             input: input.clone(),
             priority: 0,

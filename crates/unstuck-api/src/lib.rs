@@ -6,6 +6,7 @@ pub mod clock;
 pub mod documents;
 pub mod errors;
 mod explanation;
+pub mod flows;
 pub mod history;
 pub mod http;
 pub mod json_form;

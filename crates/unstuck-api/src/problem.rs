@@ -186,6 +186,9 @@ pub struct ProblemSubject {
     /// The name of what is not there, or of the signal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// How many open runs need it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runs: Option<u64>,
     /// How large it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,

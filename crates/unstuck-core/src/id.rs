@@ -64,6 +64,16 @@ id!(
     "pol"
 );
 id!(
+    /// A token of the API.
+    TokenId,
+    "tok"
+);
+id!(
+    /// An entry of the audit.
+    AuditEntryId,
+    "aud"
+);
+id!(
     /// A stored payload.
     PayloadId,
     "pay"

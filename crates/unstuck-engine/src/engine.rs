@@ -85,7 +85,7 @@ impl Default for Settings {
 
 pub struct Engine<S> {
     pub(crate) store: S,
-    flows: Flows,
+    pub(crate) flows: Flows,
     settings: Settings,
     /// The homes that it drives.
     homes: Homes,

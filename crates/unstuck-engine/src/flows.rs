@@ -35,23 +35,24 @@ impl Flows {
 
     /// Keeps a flow in the store and here.
     pub fn put(&mut self, store: &mut dyn Store, flow: Flow) -> Result<Arc<Flow>, PutFlowError> {
-        let record = store.put_flow(NewFlow {
-            name: flow.name.clone(),
-            version: (!flow.version.is_empty()).then(|| flow.version.clone()),
-            source: flow.source.clone(),
-            directory: flow.directory.clone(),
-            steps: flow.step_ids(),
-        })?;
+        let record = store.put_flow(new_flow(&flow))?;
         let flow = in_kept_order(&record, flow)
             .map_err(|problem| PutFlowError::Store(StoreError::Damaged(problem)))?;
         Ok(self.cache(&record, flow))
+    }
+
+    /// Takes over a flow that the store keeps as this record.
+    pub(crate) fn take_kept(&mut self, record: &FlowRecord, flow: Flow) -> Result<(), String> {
+        let flow = in_kept_order(record, flow)?;
+        self.remember(record, flow);
+        Ok(())
     }
 
     /// Keeps the order of steps of flows that were kept before that was. One that cannot be used gets it once it can.
     pub(crate) fn backfill_step_orders(&mut self, store: &mut dyn Store) -> Result<(), StoreError> {
         for id in (1..).map(FlowId) {
             let Some(record) = store.flow(id)? else { return Ok(()) };
-            if record.steps.is_some() {
+            if record.steps.is_some() || record.is_deleted {
                 continue;
             }
             let Ok(flow) = self.compile(&record) else { continue };
@@ -84,6 +85,22 @@ impl Flows {
         let flow = known.map_or_else(|| self.compile(&record), Ok)?;
         self.newest.insert(name.clone(), flow.id);
         Ok(flow)
+    }
+
+    /// This version of a flow, if it can be started.
+    pub fn version(
+        &mut self,
+        store: &mut dyn Store,
+        name: &Arc<str>,
+        version: &Arc<str>,
+    ) -> Result<Arc<Flow>, EngineError> {
+        let record = store.flow_version(name, version)?.filter(|record| !record.is_deleted);
+        let unknown = || EngineError::UnknownVersion { flow: name.clone(), version: version.clone() };
+        let record = record.ok_or_else(unknown)?;
+        match self.by_id.get(&record.id) {
+            Some(flow) => Ok(flow.clone()),
+            None => self.compile(&record),
+        }
     }
 
     /// Which version of each flow is the newest is to be read again: another server may have kept one.
@@ -126,6 +143,17 @@ impl Flows {
         self.bad.remove(&record.id);
         self.by_id.insert(record.id, flow.clone());
         flow
+    }
+}
+
+/// What a store is asked to keep of a flow.
+pub fn new_flow(flow: &Flow) -> NewFlow {
+    NewFlow {
+        name: flow.name.clone(),
+        version: (!flow.version.is_empty()).then(|| flow.version.clone()),
+        source: flow.source.clone(),
+        directory: flow.directory.clone(),
+        steps: flow.step_ids(),
     }
 }
 

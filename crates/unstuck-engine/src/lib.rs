@@ -1,6 +1,7 @@
 //! The loop: gather commands, load, decide, commit, perform; and the executors of this process.
 
 pub mod apply;
+pub mod apply_flows;
 mod backfill;
 mod batch;
 pub mod bulk;
@@ -18,4 +19,5 @@ pub mod runtime;
 mod session;
 pub mod token;
 pub mod trials;
+mod waiters;
 pub mod worker_calls;

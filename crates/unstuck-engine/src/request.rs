@@ -12,7 +12,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
-use unstuck_store::contract::StoreError;
+use unstuck_store::contract::{PutFlowError, StoreError};
 
 use crate::bulk::BulkCommand;
 use crate::executor::{ExecutorReport, Job, LeftOver};
@@ -94,8 +94,9 @@ impl Request {
 /// A run to start.
 #[derive(Clone, Debug)]
 pub struct StartRun {
-    /// The flow, in its newest version.
     pub flow: Arc<str>,
+    /// A version of it, if not the newest.
+    pub version: Option<Arc<str>>,
     /// Unique in its flow, if given.
     pub key: Option<Arc<str>>,
     pub input: Json,
@@ -145,6 +146,12 @@ pub enum EngineError {
     Refused(Refusal),
     /// There is no such flow.
     UnknownFlow(Arc<str>),
+    /// The flow has no such version that can be started.
+    UnknownVersion { flow: Arc<str>, version: Arc<str> },
+    /// The version of a flow is there with other content; nothing was changed.
+    VersionTaken { flow: Arc<str>, version: Arc<str> },
+    /// A flow, or a version of it, is not deleted, because so many runs of it are open.
+    FlowInUse { flow: Arc<str>, version: Option<Arc<str>>, runs: u64 },
     /// The flow is there but cannot be used.
     BadFlow(String),
     /// The store could not keep it; nothing was changed. Of a broken one nobody knows: what was asked may be there when it is
@@ -178,6 +185,21 @@ impl fmt::Display for EngineError {
         match self {
             EngineError::Refused(refusal) => refusal.fmt(f),
             EngineError::UnknownFlow(name) => write!(f, "there is no flow `{name}`; load its file first"),
+            EngineError::UnknownVersion { flow, version } => {
+                write!(f, "flow `{flow}` has no version {version} that can be started")
+            }
+            EngineError::VersionTaken { flow: name, version } => {
+                PutFlowError::VersionTaken { name: name.clone(), version: version.clone() }.fmt(f)
+            }
+            EngineError::FlowInUse { flow, version, runs } => {
+                let version =
+                    version.as_ref().map_or_else(String::new, |version| format!("version {version} of "));
+                let open = if *runs == 1 { "1 run of it is" } else { &*format!("{runs} runs of it are") };
+                write!(
+                    f,
+                    "{version}flow `{flow}` is in use: {open} not final. Nothing was changed. Wait for them, or cancel them first"
+                )
+            }
             EngineError::BadFlow(problem) => write!(f, "the stored flow cannot be used: {problem}"),
             EngineError::Store(error) => error.fmt(f),
             EngineError::BadPolicies(problems) => {
@@ -213,6 +235,15 @@ impl From<StoreError> for EngineError {
             | StoreError::Broken(_)
             | StoreError::SessionEnded
             | StoreError::Closed => EngineError::Store(error),
+        }
+    }
+}
+
+impl From<PutFlowError> for EngineError {
+    fn from(error: PutFlowError) -> EngineError {
+        match error {
+            PutFlowError::VersionTaken { name: flow, version } => EngineError::VersionTaken { flow, version },
+            PutFlowError::Store(error) => error.into(),
         }
     }
 }

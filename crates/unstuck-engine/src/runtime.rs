@@ -19,6 +19,7 @@ use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{Reader, RunFilter, Store, StoreError};
 
+use crate::apply_flows::{FlowCommand, FlowsOutcome};
 use crate::bulk::{BulkCommand, BulkPart};
 use crate::clock::{EngineTimer, SystemTime, TimeSource};
 use crate::drive::{Drive, Rest};
@@ -28,6 +29,7 @@ use crate::flows::Flows;
 use crate::policies::{PolicyCommand, PolicyOutcome};
 use crate::reply::ReplyTo;
 use crate::request::{EngineError, Output, Request, StartRun, Ticket};
+use crate::waiters::Waiters;
 use crate::worker_calls::{Exchange, Exchanged, WorkerCalls};
 
 /// So many requests may wait to be decided; more are turned away.
@@ -42,6 +44,8 @@ type Read = Box<dyn FnOnce(&mut dyn Store, &mut Flows) + Send>;
 
 enum Message {
     Start(StartRun, ReplyTo<Answer>),
+    StartMany(Vec<StartRun>, ReplyTo<Vec<Reply>>),
+    ChangeFlows(FlowCommand, ReplyTo<FlowsOutcome>),
     Command(RunId, Command, ReplyTo<Answer>),
     Forget(Vec<(RunId, u64)>, ReplyTo<Answer>),
     ChangeBulk(BulkId, BulkCommand, ReplyTo<Answer>),
@@ -142,7 +146,7 @@ impl Runtime {
                 executors,
                 answers,
                 observer,
-                waiters: HashMap::new(),
+                waiters: Waiters::default(),
                 calls: WorkerCalls::default(),
                 callers: HashMap::new(),
                 waiting,
@@ -205,6 +209,38 @@ impl Handle {
     /// Starts a run, and waits until that is durable.
     pub fn start(&self, start: StartRun) -> Result<Answer, EngineError> {
         self.ask(|reply| Message::Start(start, reply))
+    }
+
+    /// Starts runs, each decided by itself, in order; in one commit where that can be. `reply` is called once, on the engine's
+    /// thread, with a result for each, in the same order, when all of them are durable, and must not block.
+    pub fn start_many(
+        &self,
+        starts: Vec<StartRun>,
+        reply: impl FnOnce(Result<Vec<Reply>, EngineError>) + Send + 'static,
+    ) {
+        let (reply, count) = (ReplyTo::new(reply), starts.len());
+        if self.waiting.fetch_add(count, Ordering::Relaxed) >= MAX_WAITING {
+            self.waiting.fetch_sub(count, Ordering::Relaxed);
+            return reply.send(Err(EngineError::Busy));
+        }
+        self.send(Message::StartMany(starts, reply));
+    }
+
+    /// Applies or deletes flows, as a whole or not at all; `reply` is called on the engine's thread once that is durable, and
+    /// must not block.
+    pub fn change_flows_then(
+        &self,
+        command: FlowCommand,
+        reply: impl FnOnce(Result<FlowsOutcome, EngineError>) + Send + 'static,
+    ) {
+        self.send(Message::ChangeFlows(command, ReplyTo::new(reply)));
+    }
+
+    /// Applies or deletes flows, as a whole or not at all; it is durable on return.
+    pub fn change_flows(&self, command: FlowCommand) -> Result<FlowsOutcome, EngineError> {
+        let (reply, receiver) = ReplyTo::channel();
+        self.send(Message::ChangeFlows(command, reply));
+        receiver.recv().unwrap_or(Err(EngineError::Stopped))
     }
 
     /// Asks something of a run, and waits until what comes of it is durable.
@@ -371,7 +407,7 @@ struct Driver<S, T> {
     executors: HashMap<Arc<str>, Box<dyn Executor>>,
     answers: ReportSink,
     observer: Option<Observer>,
-    waiters: HashMap<Ticket, ReplyTo<Answer>>,
+    waiters: Waiters,
     /// The open calls of workers outside of this process, and where their answers go.
     calls: WorkerCalls,
     callers: HashMap<Ticket, ReplyTo<Exchanged>>,
@@ -454,6 +490,15 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
             Message::Start(start, reply) => {
                 let ticket = self.ticket(reply);
                 self.engine.submit(Request::Start { ticket, start });
+            }
+            Message::StartMany(starts, reply) => {
+                let tickets = starts.iter().map(|_| self.next_ticket()).collect();
+                for (ticket, start) in self.waiters.wait_for_all(tickets, reply).into_iter().zip(starts) {
+                    self.engine.submit(Request::Start { ticket, start });
+                }
+            }
+            Message::ChangeFlows(command, reply) => {
+                reply.send(self.engine.change_flows(command, self.keeper.now()));
             }
             Message::Command(run, command, reply) => {
                 let ticket = self.ticket(reply);
@@ -548,9 +593,13 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
     }
 
     fn ticket(&mut self, waiter: ReplyTo<Answer>) -> Ticket {
-        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed) + 1;
-        self.waiters.insert(ticket, waiter);
+        let ticket = self.next_ticket();
+        self.waiters.wait(ticket, waiter);
         ticket
+    }
+
+    fn next_ticket(&self) -> Ticket {
+        self.tickets.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Workers that call are told what is for them; what is left is for others.
@@ -580,9 +629,7 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
             match output {
                 Output::Reply { ticket, result } => {
                     self.waiting.fetch_sub(1, Ordering::Relaxed);
-                    if let Some(reply) = self.waiters.remove(&ticket) {
-                        reply.send(result);
-                    }
+                    self.waiters.answer(ticket, result);
                 }
                 Output::Dispatch { worker, job } => {
                     if let Some(executor) = self.executors.get_mut(&worker.name) {

@@ -84,6 +84,7 @@ impl<S: Store> Bench<S> {
         self.tickets += 1;
         let start = StartRun {
             flow: flow.into(),
+            version: None,
             key: None,
             input: Json::NULL,
             priority: 0,

@@ -129,6 +129,7 @@ impl<S: Store> Bench<S> {
     fn start(&mut self, ticket: Ticket, flow: &str, key: Option<&str>, input: Json) {
         let start = StartRun {
             flow: flow.into(),
+            version: None,
             key: key.map(Arc::from),
             input,
             priority: 0,

@@ -71,6 +71,7 @@ impl House {
     fn start(&mut self, flow: &str) -> RunId {
         let start = StartRun {
             flow: flow.into(),
+            version: None,
             key: None,
             input: Json::NULL,
             priority: 0,

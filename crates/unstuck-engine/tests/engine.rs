@@ -49,6 +49,7 @@ impl Bench {
     fn start(&mut self, ticket: u64, flow: &str, key: Option<&str>, priority: i32) {
         let start = StartRun {
             flow: flow.into(),
+            version: None,
             key: key.map(Into::into),
             input: Json::NULL,
             priority,

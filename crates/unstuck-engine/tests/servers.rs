@@ -33,6 +33,7 @@ fn flows() -> Vec<Flow> {
 fn start_of(flow: &str) -> StartRun {
     StartRun {
         flow: flow.into(),
+        version: None,
         key: None,
         input: Json::NULL,
         priority: 0,

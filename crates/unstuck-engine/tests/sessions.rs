@@ -224,6 +224,7 @@ fn a_store_that_is_full_for_a_while_is_a_downtime_once() {
 fn start_of(flow: &str) -> StartRun {
     StartRun {
         flow: flow.into(),
+        version: None,
         key: None,
         input: Json::NULL,
         priority: 0,

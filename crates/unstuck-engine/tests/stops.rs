@@ -175,6 +175,7 @@ fn engine<S: Store>(store: S) -> Engine<S> {
 fn start_of(flow: &str) -> StartRun {
     StartRun {
         flow: flow.into(),
+        version: None,
         key: None,
         input: Json::NULL,
         priority: 0,

@@ -2,6 +2,7 @@
 //! server share. It resolves names, asks the engine or the store, and makes views of what it finds; it decides nothing. Requests
 //! and views are plain data of `unstuck-api`; here are the functions that take the one and make the other.
 
+pub mod apply_flows;
 pub mod bulk;
 pub mod change_policies;
 pub mod change_run;

@@ -6,6 +6,7 @@ use unstuck_core::refusal::Refusal;
 use unstuck_core::step_name::StepNameError;
 use unstuck_core::time::Time;
 use unstuck_engine::request::EngineError;
+use unstuck_flow::{Problem, Severity};
 use unstuck_store::contract::{PutFlowError, StoreError};
 
 use crate::service::ServiceError;
@@ -27,6 +28,16 @@ impl ServiceError {
         if let ServiceError::Refused(problem) = &mut self {
             problem.about.what = Some(what.to_owned());
             problem.about.name = Some(name.to_owned());
+        }
+        self
+    }
+
+    /// Adds the flow that the error is about, and the version of it.
+    #[must_use]
+    pub(crate) fn of_flow(mut self, flow: &str, version: Option<&str>) -> ServiceError {
+        if let ServiceError::Refused(problem) = &mut self {
+            problem.about.flow = Some(flow.to_owned());
+            problem.about.version = version.map(str::to_owned);
         }
         self
     }
@@ -64,6 +75,12 @@ impl ServiceError {
         ServiceError::invalid(sentences.join("\n"), parts.collect())
     }
 
+    /// Builds the error of a file of flows that cannot be used, with every problem and its place.
+    pub(crate) fn bad_flows(problems: Vec<Problem>) -> ServiceError {
+        let sentences: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        ServiceError::invalid(sentences.join("\n"), problems.into_iter().map(flow_part).collect())
+    }
+
     /// Builds the error of an input with several faults, each with its field.
     fn invalid(sentence: String, parts: Vec<ProblemPart>) -> ServiceError {
         let mut problem = ProblemDocument::new(ProblemType::Invalid, sentence);
@@ -73,6 +90,22 @@ impl ServiceError {
 
     fn new(kind: ProblemType, sentence: impl Into<String>) -> ServiceError {
         ServiceError::Refused(Box::new(ProblemDocument::new(kind, sentence)))
+    }
+}
+
+/// Converts a problem with a file.
+pub fn flow_part(problem: Problem) -> ProblemPart {
+    ProblemPart {
+        file: Some(problem.file),
+        line: Some(problem.line),
+        column: Some(problem.column),
+        field: problem.field,
+        message: problem.message,
+        hint: problem.hint,
+        severity: match problem.severity {
+            Severity::Error => "error".to_owned(),
+            Severity::Warning => "warning".to_owned(),
+        },
     }
 }
 
@@ -104,6 +137,19 @@ impl From<EngineError> for ServiceError {
                 problem.about.what = Some("flow".to_owned());
                 problem.about.name = Some(name.to_string());
                 ServiceError::Refused(Box::new(problem))
+            }
+            EngineError::UnknownVersion { flow, version } => {
+                of(ProblemType::NotFound).named("version", &version).of_flow(&flow, Some(&version))
+            }
+            EngineError::VersionTaken { flow, version } => {
+                of(ProblemType::VersionTaken).of_flow(&flow, Some(&version))
+            }
+            EngineError::FlowInUse { flow, version, runs } => {
+                let mut error = of(ProblemType::InUse).of_flow(&flow, version.as_deref());
+                if let ServiceError::Refused(problem) = &mut error {
+                    problem.about.runs = Some(runs);
+                }
+                error
             }
             EngineError::BadFlow(_) => of(ProblemType::Invalid),
             EngineError::BadPolicies(problems) => {
@@ -368,6 +414,15 @@ mod tests {
             (EngineError::Damaged(text()), Some(("internal", false))),
             (EngineError::Defect(text()), Some(("internal", false))),
             (EngineError::UnknownFlow("f".into()), Some(("not-found", false))),
+            (
+                EngineError::UnknownVersion { flow: "f".into(), version: "2".into() },
+                Some(("not-found", false)),
+            ),
+            (
+                EngineError::VersionTaken { flow: "f".into(), version: "2".into() },
+                Some(("version-taken", false)),
+            ),
+            (EngineError::FlowInUse { flow: "f".into(), version: None, runs: 3 }, Some(("in-use", false))),
             (EngineError::BadFlow(text()), Some(("invalid", false))),
             (EngineError::BadBulk(text()), Some(("bad-request", false))),
             (EngineError::Changed(RunId(1)), Some(("changed", false))),

@@ -137,6 +137,7 @@ mod tests {
         }
         let start = StartRun {
             flow: "nightly".into(),
+            version: None,
             key: None,
             input: Json::NULL,
             priority: 0,

@@ -10,6 +10,7 @@
 //! what is in memory may never have been durable. After it is opened again, all that was acknowledged is there.
 
 mod access;
+mod admin;
 mod batch;
 mod candidates;
 mod checksum;

@@ -4,11 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use rusqlite::Connection;
-use unstuck_core::id::RunId;
+use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::run::{Attention, Run, RunState};
 use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
-use unstuck_store::contract::{RunCounts, RunFilter, Store, StoreError};
+use unstuck_store::contract::{OpenRuns, RunCounts, RunFilter, Store, StoreError};
 
 use crate::candidates::Candidates;
 use crate::hot_runs::Residency;
@@ -293,15 +293,70 @@ pub(crate) fn count_roots_one_by_one(
 ) -> Result<RunCounts, StoreError> {
     let mut counts = run_count::count_rows(connection, since)?;
     for (id, run) in told.fresh.iter().filter(|(_, run)| run.parent.is_none()) {
-        let (row, now) = match run::load_row_state(connection, id)? {
-            // It may have gone on since it was told.
-            Some((head, state)) if head >= run.head => (Some(state), Some(state)),
-            Some((_, state)) => (Some(state), Some(run.state)),
-            None => (None, event::has_event(connection, run.head)?.then_some(run.state)),
-        };
+        let (row, now) = load_states(connection, id, run)?;
         recount_run(&mut counts, &run.flow, (id, since), row, now);
     }
     Ok(counts)
+}
+
+/// Loads the state that the row of a fresh run has, and the state that it is in, whatever was written since it was told.
+fn load_states(
+    connection: &Connection,
+    id: RunId,
+    run: &FreshRun,
+) -> Result<(Option<RunState>, Option<RunState>), StoreError> {
+    Ok(match run::load_row_state(connection, id)? {
+        // It may have gone on since it was told.
+        Some((head, state)) if head >= run.head => (Some(state), Some(state)),
+        Some((_, state)) => (Some(state), Some(run.state)),
+        None => (None, event::has_event(connection, run.head)?.then_some(run.state)),
+    })
+}
+
+/// Counts runs of these flow versions that are not final; `None` as for [`count_roots`].
+pub(crate) fn count_open(
+    connection: &Connection,
+    told: &Told,
+    flows: &[FlowId],
+) -> Result<Option<OpenRuns>, StoreError> {
+    if run_count::load_last_stage(connection)? != told.stage {
+        return Ok(None);
+    }
+    let mut counts = run_count::count_open_rows(connection, flows)?;
+    for (_, run) in told.fresh.iter().filter(|(_, run)| flows.contains(&run.version)) {
+        recount_open(&mut counts, run.version, run.row, Some(run.state));
+    }
+    Ok(Some(counts))
+}
+
+/// As [`count_open`], but looks up the row of every fresh run, which is right whatever was written in between.
+pub(crate) fn count_open_one_by_one(
+    connection: &Connection,
+    told: &Told,
+    flows: &[FlowId],
+) -> Result<OpenRuns, StoreError> {
+    let mut counts = run_count::count_open_rows(connection, flows)?;
+    for (id, run) in told.fresh.iter().filter(|(_, run)| flows.contains(&run.version)) {
+        let (row, now) = load_states(connection, id, run)?;
+        recount_open(&mut counts, run.version, row, now);
+    }
+    Ok(counts)
+}
+
+/// Counts an open run that has no row or a final one, and leaves one out whose row says that it is open. A run changes
+/// its version only while it is final.
+fn recount_open(counts: &mut OpenRuns, version: FlowId, row: Option<RunState>, now: Option<RunState>) {
+    let is_open = |state: Option<RunState>| state.is_some_and(|state| !state.is_final());
+    match (is_open(row), is_open(now)) {
+        (false, true) => *counts.entry(version).or_default() += 1,
+        (true, false) => {
+            if let Some(count) = counts.get_mut(&version) {
+                *count = count.saturating_sub(1);
+            }
+            counts.retain(|_, count| *count > 0);
+        }
+        (true, true) | (false, false) => {}
+    }
 }
 
 /// Encodes which steps need attention as the column `rests`: bit 0 for error, bit 1 for held.

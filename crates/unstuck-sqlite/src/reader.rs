@@ -17,9 +17,9 @@ use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
-    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, OnChange,
-    OpenErrorFilter, PolicyAudit, PolicyHits, Reader, RunCounts, RunFilter, RunLogs, SetAside, StoreError,
-    TailError, TailPage,
+    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, ListedFlow,
+    OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits, Reader, RunCounts, RunFilter, RunLogs,
+    SetAside, StoreError, TailError, TailPage,
 };
 
 use crate::list_runs;
@@ -175,6 +175,45 @@ impl Reader for SqliteReader {
 
     fn flows(&self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError> {
         self.read(|connection| flow::list_flows(connection, after.unwrap_or(FlowId(0)), limit))
+    }
+
+    fn flow_names(&self, after: Option<&str>, limit: usize) -> Result<Vec<ListedFlow>, StoreError> {
+        let listed = self.read(|connection| {
+            let flows = flow::list_startable(connection, after, limit)?.into_iter();
+            let with_ids = flows.map(|(newest, versions)| {
+                let all = flow::list_versions(connection, Some(&newest.name))?;
+                Ok((newest, versions, all.into_iter().map(|(id, _)| id).collect::<Vec<_>>()))
+            });
+            with_ids.collect::<Result<Vec<_>, StoreError>>()
+        })?;
+        let all: Vec<FlowId> = listed.iter().flat_map(|(_, _, ids)| ids).copied().collect();
+        let open = self.open_runs(&all)?;
+        let flows = listed.into_iter().map(|(newest, versions, ids)| {
+            let open = ids.iter().filter_map(|id| open.get(id)).sum();
+            ListedFlow { name: newest.name.clone(), newest, versions, open }
+        });
+        Ok(flows.collect())
+    }
+
+    fn flow_versions(
+        &self,
+        name: &str,
+        before: Option<FlowId>,
+        limit: usize,
+    ) -> Result<Vec<FlowRecord>, StoreError> {
+        self.read(|connection| flow::list_versions_before(connection, name, before, limit))
+    }
+
+    fn open_runs(&self, flows: &[FlowId]) -> Result<OpenRuns, StoreError> {
+        for _ in 0..COUNT_TRIES {
+            let told = self.published.now()?;
+            let counted = self.pool.read(|connection| list_runs::count_open(connection, &told, flows))?;
+            if let Some(counts) = counted {
+                return Ok(counts);
+            }
+        }
+        let told = self.published.now()?;
+        self.pool.read(|connection| list_runs::count_open_one_by_one(connection, &told, flows))
     }
 
     fn policies(&self) -> Result<(Vec<Policy>, PolicySwitch), StoreError> {

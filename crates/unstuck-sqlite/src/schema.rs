@@ -7,7 +7,8 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken_store, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 10] = [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN, SNAPSHOTS, THINGS, READERS];
+const MIGRATIONS: [&str; 11] =
+    [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN, SNAPSHOTS, THINGS, READERS, LEDGER];
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -296,6 +297,18 @@ CREATE TABLE error_open_policy (
 INSERT INTO error_open_policy
     SELECT grp, policy_name, count(*) FROM open_error
     WHERE NOT acknowledged AND policy_name IS NOT NULL GROUP BY grp, policy_name;
+";
+
+/// What is kept of those who change something: who applied a flow. What is there from before was applied by nobody known.
+const LEDGER: &str = "
+-- `applied_at` and `who` are NULL for a version that was kept before this was.
+CREATE TABLE flow_status (
+    flow       INTEGER PRIMARY KEY,
+    applied_at INTEGER,
+    who        TEXT,
+    deleted    INTEGER NOT NULL,
+    sum        INTEGER NOT NULL
+);
 ";
 
 /// What the file says it is: the letters `Unst`.

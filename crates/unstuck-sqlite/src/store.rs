@@ -171,12 +171,6 @@ impl SqliteStore {
         self.writer.stats()
     }
 
-    /// This version of a flow, if it is kept.
-    pub fn flow_version(&self, name: &str, version: &str) -> Result<Option<FlowRecord>, StoreError> {
-        self.check_usable()?;
-        Ok(self.state.flows.version(name, version))
-    }
-
     /// How many runs are in memory.
     pub fn runs_in_memory(&self) -> usize {
         self.state.hot.len()
@@ -187,7 +181,7 @@ impl SqliteStore {
     }
 
     /// Nothing is outstanding then, so the writer is idle and nothing else writes.
-    fn check_no_batch(&mut self, what: &str) -> Result<(), StoreError> {
+    pub(crate) fn check_no_batch(&mut self, what: &str) -> Result<(), StoreError> {
         if self.batch.is_some() {
             return Err(StoreError::Conflict(format!("a batch is under way: {what} after it")));
         }
@@ -586,7 +580,7 @@ impl Store for SqliteStore {
         self.settle_all()?;
         let mut flows = self.state.flows.clone();
         let record = flows.put(flow)?;
-        let written = flow::put_flow(&mut self.reader, &self.claim, &record);
+        let written = flow::put_flows(&mut self.reader, &self.claim, std::slice::from_ref(&record));
         self.check_written(written)?;
         self.state.flows = flows;
         self.versions.flows += 1;

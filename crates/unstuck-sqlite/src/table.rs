@@ -5,6 +5,7 @@ pub(crate) mod bulk;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod flow;
+pub(crate) mod flow_status;
 pub(crate) mod lease;
 pub(crate) mod meta;
 pub(crate) mod notice;

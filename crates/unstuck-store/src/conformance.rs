@@ -16,6 +16,7 @@ pub mod definitions;
 pub mod due;
 pub mod errors;
 pub mod failures;
+pub mod flow_changes;
 pub mod forgetting;
 pub mod keys;
 pub mod logs;
@@ -286,6 +287,11 @@ macro_rules! conformance_tests {
                 a_version_does_not_change
                 versions_are_counted
                 flows_are_listed
+            ]
+            flow_changes: [
+                a_file_is_kept_as_a_whole
+                a_deleted_version_is_not_the_newest
+                flows_are_listed_with_their_open_runs
             ]
             set_aside: [
                 what_is_due_in_it_waits

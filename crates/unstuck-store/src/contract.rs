@@ -9,6 +9,7 @@
 //! A store never chooses the next state of a run. It keeps what it is given, finds what is due and what may be
 //! handed out, and keeps the invariants a second time: one run per key, events without gaps.
 
+mod admin;
 mod changes;
 mod errors;
 mod filter;
@@ -41,6 +42,7 @@ use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::Wakeup;
 
 pub use crate::logs::RunLogs;
+pub use admin::{AdminStore, Applied, FlowChange, FlowChangeKind, ListedFlow, OpenRuns, PlannedFlow};
 pub use changes::{AuditId, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
 pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, GroupPlace, MAX_EXAMPLES, OpenErrorFilter};
 pub use filter::{Filtered, RunFilter};
@@ -52,7 +54,7 @@ pub use tail::{Cursor, OnChange, TailError, TailPage, Watchers};
 pub const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// A store, as one engine sees it. It is used from one thread; a store over a network does its own waiting.
-pub trait Store {
+pub trait Store: AdminStore {
     /// Returns how many batches may be under way at once; an engine uses at most as many.
     fn lanes(&mut self) -> usize {
         1
@@ -236,7 +238,8 @@ pub trait Store {
     /// Lists flow versions in order of their ids, after the id `after`, at most `limit`.
     fn flows(&mut self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError>;
 
-    /// Finds the newest version of a flow: the one whose content was put last for the first time.
+    /// Finds the newest version of a flow: the one whose content was put last for the first time, of those that are not
+    /// deleted.
     fn newest_flow(&mut self, name: &str) -> Result<Option<FlowRecord>, StoreError>;
 
     /// Lists every policy, enabled or not, the oldest first.
@@ -495,6 +498,10 @@ pub struct FlowRecord {
     /// The ids of its steps, in the order in which events number them; `None` for one that was kept before that was, until
     /// it is put again.
     pub steps: Option<Arc<[Arc<str>]>>,
+    /// `None` for one that was kept before that was.
+    pub applied: Option<Applied>,
+    /// Whether it can be started no more: it is kept for the runs that it has.
+    pub is_deleted: bool,
 }
 
 /// Why a store could not do something, and whether trying again can help.

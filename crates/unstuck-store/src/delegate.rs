@@ -132,6 +132,25 @@ macro_rules! delegate_store {
                 $($own)*
             }
         };
+        $crate::delegate_store! {
+            @admin [$($generics)*] $type, $inner:
+            plan_flows(flows: &[NewFlow]) -> Result<Vec<PlannedFlow>, PutFlowError>;
+            change_flows(change: FlowChange, made_on: u64) -> Result<(), StoreError>;
+            flow_version(name: &str, version: &str) -> Result<Option<FlowRecord>, StoreError>;
+            flow_versions(name: &str) -> Result<Vec<FlowRecord>, StoreError>;
+            open_runs(flows: &[FlowId]) -> Result<OpenRuns, StoreError>;
+        }
+    };
+    (@admin [$($generics:tt)*] $type:ty, $inner:ident:
+        $($name:ident($($argument:ident: $kind:ty),*) -> $result:ty;)*) => {
+        const _: () = {
+            use $crate::delegate::names::*;
+            impl $($generics)* AdminStore for $type {
+                $(fn $name(&mut self $(, $argument: $kind)*) -> $result {
+                    self.$inner().$name($($argument),*)
+                })*
+            }
+        };
     };
 }
 
@@ -156,9 +175,10 @@ pub mod names {
     pub use unstuck_core::time::Time;
 
     pub use crate::contract::{
-        AuditId, BatchId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord,
-        GroupFilter, Interrupt, Loaded, LoadedPayload, Locked, LockedThing, More, NewFlow, NewSession,
-        NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Reader, RunFilter,
-        RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError, Versions, Wants,
+        AdminStore, AuditId, BatchId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId,
+        FlowChange, FlowRecord, GroupFilter, Interrupt, Loaded, LoadedPayload, Locked, LockedThing, More,
+        NewFlow, NewSession, NoticeId, OpenErrorFilter, OpenRuns, PlannedFlow, PolicyAudit, PolicyChange,
+        PolicyHits, PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId,
+        Store, StoreError, Versions, Wants,
     };
 }

@@ -1,5 +1,6 @@
 //! The store that keeps everything in memory: what tests compare other stores with, and what one process needs.
 
+mod admin;
 mod batches;
 mod bulks;
 mod deferred;

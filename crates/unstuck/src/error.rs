@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-use unstuck_api::{ProblemDocument, ProblemPart, ProblemType};
+use unstuck_api::{ProblemDocument, ProblemType};
 use unstuck_engine::request::EngineError;
-use unstuck_flow::{Problem, Severity};
+use unstuck_flow::Problem;
 use unstuck_store::contract::StoreError;
 
 use unstuck_service::ServiceError;
+use unstuck_service::problem::flow_part;
 
 use crate::Format;
 use crate::exit;
@@ -140,7 +141,7 @@ impl CommandError {
             | CommandError::Unknown(problem) => problem_line(problem),
             CommandError::Refused(_) => {
                 let mut problem = ProblemDocument::new(ProblemType::Invalid, self.sentence());
-                problem.about.problems = self.problems().into_iter().map(problem_part).collect();
+                problem.about.problems = self.problems().into_iter().map(flow_part).collect();
                 problem_line(&problem)
             }
         }
@@ -149,23 +150,6 @@ impl CommandError {
 
 fn problem_line(problem: &ProblemDocument) -> String {
     serde_json::to_string(problem).unwrap_or_default()
-}
-
-/// Converts a problem of a file to a part of a problem document.
-fn problem_part(problem: Problem) -> ProblemPart {
-    ProblemPart {
-        file: Some(problem.file),
-        line: Some(problem.line),
-        column: Some(problem.column),
-        field: problem.field,
-        message: problem.message,
-        hint: problem.hint,
-        severity: match problem.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-        }
-        .to_owned(),
-    }
 }
 
 /// Ends the process with a usage error: as text with the usage of the command, or as a problem document.

@@ -90,7 +90,11 @@ impl<S: Store> Engine<S> {
     }
 
     fn decide_start(&mut self, batch: &mut Batch, start: StartRun) -> Result<Answer, Undecided> {
-        let flow = self.flows.newest(&mut self.store, &start.flow).map_err(Undecided::Error)?;
+        let flow = match &start.version {
+            None => self.flows.newest(&mut self.store, &start.flow),
+            Some(version) => self.flows.version(&mut self.store, &start.flow, version),
+        };
+        let flow = flow.map_err(Undecided::Error)?;
         let known = start.key.as_ref().and_then(|key| batch.run_of_key(&flow.name, key));
         let run = known.unwrap_or_else(|| RunId(self.ids.next(self.store_time())));
         if known.is_none() {

@@ -129,7 +129,7 @@ impl<S: Store> Engine<S> {
     }
 
     /// This flow can be used: so can the runs that were set aside because of it.
-    pub(super) fn release_flow(&mut self, flow: FlowId) {
+    pub(crate) fn release_flow(&mut self, flow: FlowId) {
         let waiting = self.aside.runs.iter().filter(|(_, aside)| aside.flow == Some(flow));
         let runs: Vec<RunId> = waiting.map(|(run, _)| *run).collect();
         for run in runs {

@@ -113,6 +113,7 @@ impl Bench {
         for _ in 0..count {
             let start = StartRun {
                 flow: "f".into(),
+                version: None,
                 key: None,
                 input: Json::NULL,
                 priority: 0,

@@ -64,6 +64,7 @@ pub(crate) fn steps(answer: &Exchanged) -> Vec<&str> {
 pub(crate) fn start_of(flow: &str, priority: i32) -> StartRun {
     StartRun {
         flow: flow.into(),
+        version: None,
         key: None,
         input: Json::NULL,
         priority,

@@ -54,6 +54,7 @@ fn engine_at(store: MemoryStore, home: Option<&str>) -> Engine<MemoryStore> {
 pub(crate) fn start(flow: &str) -> StartRun {
     StartRun {
         flow: flow.into(),
+        version: None,
         key: None,
         input: Json::NULL,
         priority: 0,

@@ -248,6 +248,7 @@ impl<'a> Execution<'a> {
                 ticket: u64::from(number),
                 start: StartRun {
                     flow: self.rehearsal.flow.clone(),
+                    version: None,
                     key: None,
                     input: self.rehearsal.input.clone(),
                     priority: 0,

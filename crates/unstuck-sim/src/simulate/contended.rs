@@ -188,6 +188,7 @@ mod tests {
     fn start(machine: &mut Machine<Contended<MemoryStore>>, flow: &str) -> Vec<Output> {
         let start = StartRun {
             flow: flow.into(),
+            version: None,
             key: None,
             input: Json::NULL,
             priority: 0,

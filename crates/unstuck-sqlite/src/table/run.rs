@@ -162,6 +162,27 @@ pub(crate) fn list_local_runs(connection: &Connection) -> Result<Vec<RunId>, Sto
     rows.map(|id| id.map(|id| RunId(unsigned(id)))).collect::<Result<_, _>>().map_err(store_error)
 }
 
+/// Lists runs of this flow that are not final and whose rows do not say their version, with the last events that the
+/// rows cover.
+pub(crate) fn list_unversioned_open(
+    connection: &Connection,
+    flow: &str,
+) -> Result<Vec<(RunId, u64)>, StoreError> {
+    let sql =
+        "SELECT id, head, state FROM run INDEXED BY run_unversioned WHERE flow = ?1 AND version IS NULL";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query([flow]).map_err(store_error)?;
+    let mut open = Vec::new();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let state = row.get_ref(2).map_err(store_error)?;
+        if !info::parse_run_state(state.as_str().unwrap_or_default())?.is_final() {
+            let number = |column: usize| row.get(column).map(unsigned).map_err(store_error);
+            open.push((RunId(number(0)?), number(1)?));
+        }
+    }
+    Ok(open)
+}
+
 /// Writes the row of a run.
 pub(crate) const PUT_RUN: &str =
     "INSERT INTO run (id, flow, state, parent, head, slot, local, rests, version, summary)

@@ -5,10 +5,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
-use unstuck_core::id::RunId;
+use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::run::RunState;
 use unstuck_core::time::Time;
-use unstuck_store::contract::{RunCounts, StoreError};
+use unstuck_store::contract::{OpenRuns, RunCounts, StoreError};
 
 use crate::error::store_error;
 use crate::info;
@@ -16,6 +16,8 @@ use crate::table::flow;
 use crate::table::meta;
 use crate::table::number;
 use crate::table::prepare;
+use crate::table::run;
+use crate::table::run_snapshot;
 use crate::table::unsigned;
 
 /// Ids of runs that were started in one hour differ by less than this.
@@ -135,6 +137,33 @@ fn count_final_rows(
         names.insert(flow);
     }
     Ok(())
+}
+
+/// Counts rows of these flow versions that are not final. Rows from before the version was kept are loaded one by one.
+pub(crate) fn count_open_rows(connection: &Connection, flows: &[FlowId]) -> Result<OpenRuns, StoreError> {
+    let mut counts = OpenRuns::new();
+    let sql = "SELECT count(*) FROM run INDEXED BY run_version WHERE version = ?1 AND state = ?2";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut names = BTreeSet::new();
+    for version in flows {
+        for state in RunState::ALL.into_iter().filter(|state| !state.is_final()) {
+            let found = statement.query_row(params![number(version.0)?, state.word()], |row| row.get(0));
+            let found: i64 = found.map_err(store_error)?;
+            if found > 0 {
+                *counts.entry(*version).or_default() += unsigned(found);
+            }
+        }
+        names.extend(flow::find_name(connection, *version)?);
+    }
+    for name in names {
+        for (run, head) in run::list_unversioned_open(connection, &name)? {
+            let version = run_snapshot::load_run_at(connection, run, head)?.run.flow;
+            if flows.contains(&version) {
+                *counts.entry(version).or_default() += 1;
+            }
+        }
+    }
+    Ok(counts)
 }
 
 fn add(counts: &mut RunCounts, flow: String, state: RunState, count: i64) {

@@ -12,6 +12,7 @@ use unstuck_store::verify::{Finding, Promise, REPORT, RESTORE};
 use crate::error::store_error;
 use crate::table::bulk;
 use crate::table::event;
+use crate::table::flow_status;
 use crate::table::payload;
 use crate::table::unsigned;
 use crate::verify::CheckReport;
@@ -28,9 +29,19 @@ pub(crate) const HARMLESS: &str = "no run is affected; unless the file was chang
 
 /// Checks tables that can be checked without replaying runs.
 pub(crate) fn check_tables(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
+    report_unreadable("who applied flows", report_orphaned_statuses(snapshot.connection, report), report)?;
     report_unreadable("the errors", errors::check_errors(snapshot, report), report)?;
     report_unreadable("the logs", logs::check_logs(snapshot, report), report)?;
     report_unreadable("the policies", errors::check_policies(snapshot, report), report)
+}
+
+/// Reports that flow versions were applied or deleted that do not exist. Those that do are checked with their flows.
+fn report_orphaned_statuses(connection: &Connection, report: &mut CheckReport) -> Result<(), StoreError> {
+    for flow in flow_status::list_orphans(connection)? {
+        let what = "who applied it is known, but the flow version does not exist";
+        report.add(Finding::new(Promise::Flow, flow.to_string(), what, HARMLESS));
+    }
+    Ok(())
 }
 
 /// Checks what can only be known once all runs were replayed, such as rows that belong to no run.

@@ -20,6 +20,8 @@ pub fn a_flow_is_kept<S: TestStore>(make: &mut dyn FnMut() -> S) {
         source: "source".into(),
         directory: "/here".into(),
         steps: Some(["a".into(), "b".into()].into()),
+        applied: None,
+        is_deleted: false,
     };
     assert_eq!(kept, record);
     let mut store = store.reopen();

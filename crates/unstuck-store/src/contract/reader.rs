@@ -16,8 +16,9 @@ use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, OnChange,
-    OpenErrorFilter, PolicyAudit, PolicyHits, RunFilter, RunLogs, SetAside, StoreError, TailError, TailPage,
+    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, ListedFlow,
+    OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits, RunFilter, RunLogs, SetAside, StoreError,
+    TailError, TailPage,
 };
 
 /// How many runs of a flow, by its name, are in a state.
@@ -71,6 +72,21 @@ pub trait Reader: Send + Sync {
 
     /// Lists flow versions in order of their ids, after the id `after`, at most `limit`.
     fn flows(&self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError>;
+
+    /// Lists the flows that can be started in order of their names, after the name `after`, at most `limit`.
+    fn flow_names(&self, after: Option<&str>, limit: usize) -> Result<Vec<ListedFlow>, StoreError>;
+
+    /// Lists versions of a flow, the newest first, before the version `before`, at most `limit`; deleted ones too.
+    fn flow_versions(
+        &self,
+        name: &str,
+        before: Option<FlowId>,
+        limit: usize,
+    ) -> Result<Vec<FlowRecord>, StoreError>;
+
+    /// Counts the runs of these flow versions that are not final, children and handlers too. A version without any is
+    /// left out.
+    fn open_runs(&self, flows: &[FlowId]) -> Result<OpenRuns, StoreError>;
 
     /// Lists every policy, enabled or not, the oldest first, with whether automatic resumes are paused.
     fn policies(&self) -> Result<(Vec<Policy>, PolicySwitch), StoreError>;

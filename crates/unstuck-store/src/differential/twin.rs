@@ -1,5 +1,6 @@
 //! Two stores that are asked the same: every answer is compared on the way.
 
+mod admin;
 mod calls;
 mod followed_tail;
 mod names;

@@ -18,9 +18,9 @@ use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, OnChange,
-    OpenErrorFilter, PolicyAudit, PolicyHits, Reader, RunChange, RunCounts, RunFilter, RunLogs, SetAside,
-    Stage, StoreError, TailError, TailPage, Watchers,
+    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, ListedFlow,
+    OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits, Reader, RunChange, RunCounts, RunFilter,
+    RunLogs, SetAside, Stage, StoreError, TailError, TailPage, Watchers,
 };
 use crate::memory::state::{LockedByBatch, MemoryState};
 
@@ -171,6 +171,32 @@ impl Reader for MemoryReader {
 
     fn flows(&self, after: Option<FlowId>, limit: usize) -> Result<Vec<FlowRecord>, StoreError> {
         Ok(self.state().flows.after(after, limit))
+    }
+
+    fn flow_names(&self, after: Option<&str>, limit: usize) -> Result<Vec<ListedFlow>, StoreError> {
+        let state = self.state();
+        let listed = state.flows.list_startable(after, limit).into_iter();
+        let with_runs = listed.map(|(newest, startable)| {
+            let all: Vec<FlowId> = state.flows.versions_of(&newest.name).map(|record| record.id).collect();
+            let open = state.count_open(&all)?.values().sum();
+            Ok(ListedFlow { name: newest.name.clone(), newest, versions: startable.len() as u64, open })
+        });
+        with_runs.collect()
+    }
+
+    fn flow_versions(
+        &self,
+        name: &str,
+        before: Option<FlowId>,
+        limit: usize,
+    ) -> Result<Vec<FlowRecord>, StoreError> {
+        let state = self.state();
+        let is_before = |record: &&FlowRecord| before.is_none_or(|before| record.id < before);
+        Ok(state.flows.versions_of(name).rev().filter(is_before).take(limit).cloned().collect())
+    }
+
+    fn open_runs(&self, flows: &[FlowId]) -> Result<OpenRuns, StoreError> {
+        self.state().count_open(flows)
     }
 
     fn policies(&self) -> Result<(Vec<Policy>, PolicySwitch), StoreError> {

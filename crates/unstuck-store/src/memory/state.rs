@@ -10,7 +10,7 @@ use unstuck_core::bulk::{Bulk, BulkRef, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::downtime::{Downtime, record_downtime, shift_downtimes};
 use unstuck_core::event::{Event, Fact};
-use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::id::{FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::Run;
@@ -18,7 +18,9 @@ use unstuck_core::slot::SlotClaim;
 use unstuck_core::thing::{Thing, ThingBody, ThingRef};
 use unstuck_core::time::Time;
 
-use crate::contract::{Locked, NoticeId, RunChange, RunCounts, RunFilter, RunLogs, Stage, StoreError};
+use crate::contract::{
+    Locked, NoticeId, OpenRuns, RunChange, RunCounts, RunFilter, RunLogs, Stage, StoreError,
+};
 use crate::flows::Flows;
 use crate::invariants::{NOT_YET, RunPosition, check_errors, check_events, check_logs};
 use crate::memory::bulks::Bulks;
@@ -328,6 +330,18 @@ impl MemoryState {
             let is_old = run.is_final() && *id < RunId::first_at(since);
             if run.origin.parent().is_none() && !is_old {
                 *counts.entry((kept.flow.clone(), run.state())).or_default() += 1;
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Counts runs of these flow versions that are not final.
+    pub(super) fn count_open(&self, flows: &[FlowId]) -> Result<OpenRuns, StoreError> {
+        let mut counts = OpenRuns::new();
+        for (id, kept) in &self.runs {
+            let run = MemoryState::read_run(*id, kept)?;
+            if !run.is_final() && flows.contains(&run.flow) {
+                *counts.entry(run.flow).or_default() += 1;
             }
         }
         Ok(counts)

@@ -17,6 +17,9 @@ use crate::{Line, in_order};
 labels!(ENGINE, of_engine_error(EngineError), {
     EngineError::Refused(_) => "Refused",
     EngineError::UnknownFlow(_) => "UnknownFlow",
+    EngineError::UnknownVersion { .. } => "UnknownVersion",
+    EngineError::VersionTaken { .. } => "VersionTaken",
+    EngineError::FlowInUse { .. } => "FlowInUse",
     EngineError::BadFlow(_) => "BadFlow",
     EngineError::Store(_) => "Store",
     EngineError::Damaged(_) => "Damaged",
@@ -47,6 +50,10 @@ pub(crate) fn of_the_engine() -> Vec<Line> {
     let all = [
         EngineError::Refused(Refusal::UnknownRun(RUN)),
         EngineError::UnknownFlow("nightly".into()),
+        EngineError::UnknownVersion { flow: "nightly".into(), version: "7".into() },
+        EngineError::VersionTaken { flow: "nightly".into(), version: "7".into() },
+        EngineError::FlowInUse { flow: "nightly".into(), version: None, runs: 1 },
+        EngineError::FlowInUse { flow: "nightly".into(), version: Some("7".into()), runs: 12 },
         EngineError::BadFlow("step `w` has no field `wait`".to_owned()),
         EngineError::Store(StoreError::Away("<what>".to_owned())),
         EngineError::Damaged("<what>".to_owned()),

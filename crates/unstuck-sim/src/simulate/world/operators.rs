@@ -91,6 +91,7 @@ impl<S: TestStore> World<'_, S> {
             if start.restart_if_final { OnDuplicate::RestartIfFinal } else { OnDuplicate::Return };
         let start = StartRun {
             flow: start.flow.clone(),
+            version: None,
             key: start.key.map(|key| format!("k{key}").into()),
             input: input(start.input),
             priority: start.priority,

@@ -12,10 +12,11 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::refusal::Refusal;
 use unstuck_engine::engine::Engine;
 use unstuck_engine::executor::emulation::EmulationExecutor;
+use unstuck_engine::flows::new_flow;
 use unstuck_engine::request::{EngineError, StartRun};
 use unstuck_engine::runtime::{Handle, Runtime};
 use unstuck_sqlite::SqliteStore;
-use unstuck_store::contract::{NewFlow, PutFlowError, RunFilter, Store, StoreError};
+use unstuck_store::contract::{AdminStore, FlowChange, NewFlow, PutFlowError, RunFilter, Store, StoreError};
 
 use super::backlog::Teller;
 use super::processes::Processes;
@@ -36,7 +37,7 @@ use unstuck_api::request::{OnDuplicate, Query, Request};
 use unstuck_core::summary::RunSummary;
 use unstuck_service::flows::{compile_flow, flows_for_reading};
 use unstuck_service::owner::state_phrase;
-use unstuck_service::{Service, ServiceError, convert, family, load_payload, run_name};
+use unstuck_service::{Service, ServiceError, convert, family, load_payload, run_name, service};
 
 /// The load for emulated steps, which need only a timer.
 const EMULATION_LOAD: u32 = 1_000_000;
@@ -257,21 +258,12 @@ fn store_flows(
     }
     let name = choose_flow(source, wanted, &loaded.flows)?;
     let refused = |error: PutFlowError| CommandError::from(ServiceError::from(error)).in_file(&source.file);
-    // All or none: a version conflict is found before anything is stored.
-    for flow in loaded.flows.iter().filter(|flow| !flow.version.is_empty()) {
-        let (name, version) = (&flow.name, &flow.version);
-        let known = store.flow_version(name, version).map_err(|error| refused(error.into()))?;
-        if known.is_some_and(|known| known.source != flow.source) {
-            return Err(refused(PutFlowError::VersionTaken { name: name.clone(), version: version.clone() }));
-        }
-    }
-    for flow in loaded.flows {
-        let version = (!flow.version.is_empty()).then(|| flow.version.clone());
-        let steps = flow.step_ids();
-        let flow =
-            NewFlow { name: flow.name, version, source: flow.source, directory: flow.directory, steps };
-        store.put_flow(flow).map_err(refused)?;
-    }
+    let new: Vec<NewFlow> = loaded.flows.iter().map(new_flow).collect();
+    let planned = store.plan_flows(&new).map_err(refused)?;
+    let (at, by) = (service::now(), Actor::User(user_name().into()));
+    let records = planned.into_iter().map(|flow| flow.into_record(at, &by)).collect();
+    let made_on = store.versions().map_err(failed)?.flows;
+    store.change_flows(FlowChange { records }, made_on).map_err(|error| refused(error.into()))?;
     Ok(name)
 }
 
@@ -308,6 +300,7 @@ fn start_run(
     }
     let start = StartRun {
         flow,
+        version: None,
         key: order.key.map(Arc::from),
         input,
         priority: 0,

@@ -133,6 +133,7 @@ impl Bench {
         self.tickets += 1;
         let start = StartRun {
             flow: flow.into(),
+            version: None,
             key: key.map(Into::into),
             input: Json::NULL,
             priority: 0,

@@ -83,6 +83,7 @@ impl TwoServers {
     fn start(&mut self, place: usize) {
         let start = StartRun {
             flow: "one".into(),
+            version: None,
             key: None,
             input: Json::NULL,
             priority: 0,
