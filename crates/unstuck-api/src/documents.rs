@@ -65,7 +65,8 @@ fn to_component(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) => {
             for (name, value) in fields {
-                let target = value.as_str().filter(|_| name == "$ref").and_then(|to| to.strip_prefix("#/$defs/"));
+                let target =
+                    value.as_str().filter(|_| name == "$ref").and_then(|to| to.strip_prefix("#/$defs/"));
                 *value = match target {
                     Some(target) => json!(format!("#/components/schemas/{target}")),
                     None => to_component(value.take()),

@@ -28,6 +28,7 @@ pub(crate) enum Role {
 
 impl Role {
     /// Every role.
+    #[cfg(test)]
     pub(crate) const ALL: [Role; 4] = [Role::Viewer, Role::Client, Role::Operator, Role::Admin];
 
     /// Returns the word for it.
@@ -204,8 +205,18 @@ mod tests {
             assert!(is_own_name(own), "{own}");
         }
         for foreign in [
-            "", "example.com", "localhost.example.com", "localhost:", "localhost:65536", "127.0.0.1.nip.io",
-            "127.0.0.2", "::1", "[::1]x", "localhost@example.com", "localhost:80:80", "LOCALHOST.",
+            "",
+            "example.com",
+            "localhost.example.com",
+            "localhost:",
+            "localhost:65536",
+            "127.0.0.1.nip.io",
+            "127.0.0.2",
+            "::1",
+            "[::1]x",
+            "localhost@example.com",
+            "localhost:80:80",
+            "LOCALHOST.",
         ] {
             assert!(!is_own_name(foreign), "{foreign}");
         }
@@ -214,8 +225,14 @@ mod tests {
     #[test]
     fn loopback_is_loopback_in_every_notation() {
         for (address, wanted) in [
-            ("127.0.0.1", true), ("127.8.9.1", true), ("::1", true), ("::ffff:127.0.0.1", true),
-            ("10.0.0.1", false), ("::", false), ("0.0.0.0", false), ("::ffff:10.0.0.1", false),
+            ("127.0.0.1", true),
+            ("127.8.9.1", true),
+            ("::1", true),
+            ("::ffff:127.0.0.1", true),
+            ("10.0.0.1", false),
+            ("::", false),
+            ("0.0.0.0", false),
+            ("::ffff:10.0.0.1", false),
         ] {
             assert_eq!(is_loopback(address.parse().expect("it is an address")), wanted, "{address}");
         }

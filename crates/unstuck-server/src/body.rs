@@ -49,7 +49,9 @@ impl Call {
         check_depth(text, self.app.settings.limits.json_depth)?;
         let mut reader = serde_json::Deserializer::from_str(text);
         let read = serde_path_to_error::deserialize(&mut reader).map_err(|error| bad_json(&error))?;
-        reader.end().map_err(|error| Problem::new(ProblemType::BadRequest, format!("the body is not JSON: {error}")))?;
+        reader.end().map_err(|error| {
+            Problem::new(ProblemType::BadRequest, format!("the body is not JSON: {error}"))
+        })?;
         Ok(read)
     }
 

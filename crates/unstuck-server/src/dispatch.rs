@@ -45,15 +45,19 @@ pub(crate) fn build_router(app: Arc<App>) -> Router {
     for path in paths {
         let routes = ROUTES.iter().filter(|route| route.path == path);
         let methods = routes.fold(MethodRouter::new(), |methods, route| {
-            let answer = move |State(app): State<Arc<App>>,
-                               Extension(peer): Extension<Peer>,
-                               path: RawPathParams,
-                               request: Request| { answer_route(app, route, peer, path, request) };
+            let answer =
+                move |State(app): State<Arc<App>>,
+                      Extension(peer): Extension<Peer>,
+                      path: RawPathParams,
+                      request: Request| { answer_route(app, route, peer, path, request) };
             methods.merge(on(filter(route.verb), answer))
         });
-        router = router.route(path, methods.fallback(move |State(app): State<Arc<App>>, request: Request| {
-            refuse(app, request, wrong_method(path))
-        }));
+        router = router.route(
+            path,
+            methods.fallback(move |State(app): State<Arc<App>>, request: Request| {
+                refuse(app, request, wrong_method(path))
+            }),
+        );
     }
     router
         .fallback(|State(app): State<Arc<App>>, request: Request| {
@@ -67,8 +71,6 @@ fn filter(verb: Verb) -> MethodFilter {
     match verb {
         Verb::Get => MethodFilter::GET,
         Verb::Post => MethodFilter::POST,
-        Verb::Put => MethodFilter::PUT,
-        Verb::Patch => MethodFilter::PATCH,
         Verb::Delete => MethodFilter::DELETE,
     }
 }
@@ -164,7 +166,10 @@ async fn read_body(app: &App, body: Body) -> Result<Bytes, Problem> {
         Ok(Err(error)) if is_too_large(&error) => {
             let mut problem = ProblemDocument::new(
                 ProblemType::TooLarge,
-                format!("the body has more than {} bytes, which is the maximum; send less at once", limits.body),
+                format!(
+                    "the body has more than {} bytes, which is the maximum; send less at once",
+                    limits.body
+                ),
             );
             problem.about.what = Some("body".to_owned());
             problem.about.max = u64::try_from(limits.body).ok();
@@ -218,7 +223,10 @@ async fn handle_call(route: &'static Route, call: Call) -> Answered {
 /// Waits for a turn, but not for ever.
 pub(crate) async fn take_turn(app: &App, turns: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Problem> {
     if app.is_stopping() {
-        return Err(Problem::new(ProblemType::Stopping, "the server is stopping; repeat the request in a moment"));
+        return Err(Problem::new(
+            ProblemType::Stopping,
+            "the server is stopping; repeat the request in a moment",
+        ));
     }
     match timeout(app.settings.limits.turn_time, turns.clone().acquire_owned()).await {
         Ok(Ok(turn)) => Ok(turn),

@@ -61,10 +61,8 @@ pub(crate) fn stream(call: Call) -> BoxFuture<Answered> {
         let app = call.app.clone();
         let place = OpenStream::take(&app)?;
         let turn = take_turn(&app, &app.queries).await?;
-        let (cursor, filter) = run_blocking(turn, move || {
-            Ok((find_begin(&call)?, build_filter(&call)?))
-        })
-        .await?;
+        let (cursor, filter) =
+            run_blocking(turn, move || Ok((find_begin(&call)?, build_filter(&call)?))).await?;
         let (sender, receiver) = channel(PIECES);
         tokio::spawn(follow(app, cursor, filter, sender, place));
         Ok(Answer::new(StatusCode::OK, Content::Events(Body::new(EventBody(receiver))))
@@ -79,9 +77,9 @@ fn find_begin(call: &Call) -> Result<Cursor, Problem> {
         None => call.parameters.text("after"),
     };
     match given {
-        Some(text) => text.parse().map_err(|error: TailError| {
-            Problem::new(ProblemType::BadCursor, error.to_string())
-        }),
+        Some(text) => {
+            text.parse().map_err(|error: TailError| Problem::new(ProblemType::BadCursor, error.to_string()))
+        }
         None => Ok(call.app.reader().cursor().map_err(ServiceError::from)?),
     }
 }
@@ -122,7 +120,13 @@ impl Drop for OpenStream {
 }
 
 /// Sends what happens until nobody reads it any more, or the server stops.
-async fn follow(app: Arc<App>, begin: Cursor, filter: EventFilter, sender: Sender<Bytes>, _place: OpenStream) {
+async fn follow(
+    app: Arc<App>,
+    begin: Cursor,
+    filter: EventFilter,
+    sender: Sender<Bytes>,
+    _place: OpenStream,
+) {
     let (mut cursor, mut teller, mut is_caught_up) = (begin, EventTeller::default(), false);
     let (mut commits, mut stopping) = (app.commits.clone(), app.stopping.subscribe());
     let hello = format!("retry: 2000\nevent: hello\ndata: {{\"cursor\":\"{cursor}\"}}\n\n");
@@ -147,7 +151,8 @@ async fn follow(app: Arc<App>, begin: Cursor, filter: EventFilter, sender: Sende
         }
         if !is_caught_up {
             is_caught_up = true;
-            if send(&sender, format!("event: caughtUp\ndata: {{\"cursor\":\"{cursor}\"}}\n\n")).await.is_err() {
+            if send(&sender, format!("event: caughtUp\ndata: {{\"cursor\":\"{cursor}\"}}\n\n")).await.is_err()
+            {
                 return;
             }
         }
@@ -164,7 +169,9 @@ async fn follow(app: Arc<App>, begin: Cursor, filter: EventFilter, sender: Sende
             }
         };
         if is_stopping {
-            let _ = send(&sender, "event: bye\ndata: {\"why\":\"the server stops; reconnect\"}\n\n".to_owned()).await;
+            let _ =
+                send(&sender, "event: bye\ndata: {\"why\":\"the server stops; reconnect\"}\n\n".to_owned())
+                    .await;
             return;
         }
     }

@@ -3,6 +3,7 @@
 pub(crate) mod bulk;
 pub(crate) mod change_run;
 pub(crate) mod errors;
+pub(crate) mod flows;
 pub(crate) mod policies;
 pub(crate) mod runs;
 pub(crate) mod server;
@@ -36,8 +37,9 @@ impl Call {
 
 /// Reads a view that the service has written, where an answer is made of several.
 fn read_view<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
-    serde_json::from_str(json)
-        .map_err(|error| Problem::new(ProblemType::Internal, format!("a view of ours cannot be read: {error}")))
+    serde_json::from_str(json).map_err(|error| {
+        Problem::new(ProblemType::Internal, format!("a view of ours cannot be read: {error}"))
+    })
 }
 
 /// Converts a problem of a flow or policy file.

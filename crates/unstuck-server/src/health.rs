@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn only_what_is_long_overdue_is_a_problem() {
-        for (due, is_ok) in [(None, true), (Some(100_000), true), (Some(90_000), true), (Some(89_999), false)] {
+        for (due, is_ok) in [(None, true), (Some(100_000), true), (Some(90_000), true), (Some(89_999), false)]
+        {
             let check = build_lateness(due.map(Time), Time(100_000));
             assert_eq!(check.status == "ok", is_ok, "{due:?}");
         }

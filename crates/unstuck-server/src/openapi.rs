@@ -89,7 +89,9 @@ fn describe_body(route: &Route) -> Option<Value> {
     let content = match route.body {
         BodyKind::Nothing => return None,
         BodyKind::Json | BodyKind::OptionalJson => json!({"application/json": {"schema": schema}}),
-        BodyKind::File => json!({"application/json": {"schema": schema}, "application/yaml": {"schema": schema}}),
+        BodyKind::File => {
+            json!({"application/json": {"schema": schema}, "application/yaml": {"schema": schema}})
+        }
     };
     Some(json!({"required": route.body != BodyKind::OptionalJson, "content": content}))
 }

@@ -34,8 +34,6 @@ pub(crate) enum Handler {
 pub(crate) enum Verb {
     Get,
     Post,
-    Put,
-    Patch,
     Delete,
 }
 
@@ -45,8 +43,6 @@ impl Verb {
         match self {
             Verb::Get => "GET",
             Verb::Post => "POST",
-            Verb::Put => "PUT",
-            Verb::Patch => "PATCH",
             Verb::Delete => "DELETE",
         }
     }
@@ -107,6 +103,11 @@ impl Route {
 
     pub(crate) const fn takes(self, body: BodyKind, schema: &'static str) -> Route {
         Route { body, takes: Some(schema), ..self }
+    }
+
+    /// Answers 204.
+    pub(crate) const fn gives_nothing(self) -> Route {
+        Route { gives: (204, None), ..self }
     }
 
     pub(crate) const fn gives(self, status: u16, schema: &'static str) -> Route {

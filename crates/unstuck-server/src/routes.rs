@@ -2,7 +2,7 @@
 
 use crate::access::{Access, Role};
 use crate::body::BodyKind;
-use crate::handler::{bulk, change_run, errors, policies, runs, server, start};
+use crate::handler::{bulk, change_run, errors, flows, policies, runs, server, start};
 use crate::parameter::{Parameter, ParameterKind};
 use crate::route::Handler::{Async, Change, Direct, Query};
 use crate::route::Verb::{Delete, Get, Post};
@@ -13,14 +13,24 @@ const READERS: Access = Access::Roles(&[Role::Viewer]);
 const RUN_READERS: Access = Access::Roles(&[Role::Viewer, Role::Client]);
 const CLIENTS: Access = Access::Roles(&[Role::Client]);
 const OPERATORS: Access = Access::Roles(&[Role::Operator]);
+const ADMINS: Access = Access::Roles(&[Role::Admin]);
 
-const LIMIT: Parameter = parameter("limit", ParameterKind::Number(1_000), "How many at most; 20 where it is not given.");
+const LIMIT: Parameter =
+    parameter("limit", ParameterKind::Number(1_000), "How many at most; 20 where it is not given.");
 const AFTER: Parameter = parameter("after", ParameterKind::Text, "`next` of the page before.");
-const WAIT: Parameter = parameter("wait", ParameterKind::Duration, "Answer when the run rests, or after this time; at most 60 s.");
+const WAIT: Parameter = parameter(
+    "wait",
+    ParameterKind::Duration,
+    "Answer when the run rests, or after this time; at most 60 s.",
+);
 
 const fn parameter(name: &'static str, kind: ParameterKind, about: &'static str) -> Parameter {
     Parameter::new(name, kind, about)
 }
+
+const VERSION: Parameter =
+    parameter("version", ParameterKind::Text, "This version; the newest where it is not given.");
+const REASON: Parameter = parameter("reason", ParameterKind::Text, "Why.");
 
 const RUN_FILTERS: &[Parameter] = &[
     parameter("state", ParameterKind::Text, "In this state, or with a step in it.").repeated(),
@@ -36,7 +46,13 @@ const RUN_FILTERS: &[Parameter] = &[
     AFTER,
 ];
 
-const fn route(verb: Verb, path: &'static str, access: Access, operation: &'static str, handler: Handler) -> Route {
+const fn route(
+    verb: Verb,
+    path: &'static str,
+    access: Access,
+    operation: &'static str,
+    handler: Handler,
+) -> Route {
     Route::new(verb, path, access, operation, handler)
 }
 
@@ -57,6 +73,28 @@ pub(crate) static ROUTES: &[Route] = &[
     route(Get, "/v1/status", READERS, "getStatus", Query(runs::status))
         .about("What needs a person, what comes next, and how many runs there are.")
         .gives(200, "status"),
+    // Flows.
+    route(Post, "/v1/flows", ADMINS, "applyFlows", Change(flows::apply))
+        .about("Applies a file of flows, as a whole or not at all.")
+        .with(&[parameter("dryRun", ParameterKind::Flag, "Whether nothing is changed."), REASON])
+        .takes(BodyKind::File, "flowFile")
+        .gives(200, "flowsApplied"),
+    route(Get, "/v1/flows", RUN_READERS, "listFlows", Query(flows::list))
+        .about("The flows that can be started, by name.")
+        .with(&[LIMIT, AFTER])
+        .gives(200, "flows"),
+    route(Get, "/v1/flows/{flow}", RUN_READERS, "getFlow", Query(flows::show))
+        .about("A version of a flow: the newest, or the one that is named.")
+        .with(&[VERSION])
+        .gives(200, "flow"),
+    route(Get, "/v1/flows/{flow}/versions", READERS, "listVersions", Query(flows::versions))
+        .about("The versions of a flow, newest first, deleted ones too.")
+        .with(&[LIMIT, AFTER])
+        .gives(200, "flowVersionList"),
+    route(Delete, "/v1/flows/{flow}", ADMINS, "deleteFlow", Change(flows::delete))
+        .about("Deletes a flow, or a version of it: it can be started no more.")
+        .with(&[VERSION, REASON])
+        .gives_nothing(),
     // Runs.
     route(Post, "/v1/runs", CLIENTS, "startRun", Async(start::start))
         .about("Starts a run. 201 for a new one, 200 where its key has it already.")

@@ -10,6 +10,8 @@ pub struct ServerSettings {
     pub listen: SocketAddr,
     /// The name of this server, for people and for other servers.
     pub name: Arc<str>,
+    /// The folder that relative paths of local processes start from.
+    pub directory: Arc<str>,
     /// Whether `run:` steps are executed.
     pub allow_run: bool,
     pub limits: Limits,

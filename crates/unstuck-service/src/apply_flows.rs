@@ -163,7 +163,12 @@ pub fn list_versions(
     Ok(FlowVersionsView { versions: lines.collect(), next })
 }
 
-fn find_version(reader: &dyn Reader, name: &str, version: Option<&str>) -> Result<FlowRecord, ServiceError> {
+/// Finds a version of a flow: the one that is named, deleted or not, or the newest that can be started.
+pub(crate) fn find_version(
+    reader: &dyn Reader,
+    name: &str,
+    version: Option<&str>,
+) -> Result<FlowRecord, ServiceError> {
     let is_wanted = |record: &FlowRecord| match version {
         Some(version) => *record.version == *version,
         None => !record.is_deleted,

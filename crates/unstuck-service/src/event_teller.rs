@@ -53,9 +53,8 @@ impl EventTeller {
         event: &Event,
     ) -> Result<Option<ToldEvent>, ServiceError> {
         self.turn += 1;
-        let is_next = |followed: &FollowedRun| {
-            followed.run.as_ref().map_or(0, |run| run.seq) + 1 == event.seq
-        };
+        let is_next =
+            |followed: &FollowedRun| followed.run.as_ref().map_or(0, |run| run.seq) + 1 == event.seq;
         let mut followed = match self.followed.remove(&id).filter(is_next) {
             Some(followed) => followed,
             None => load_followed(reader, id, event.seq - 1)?,

@@ -5,47 +5,82 @@ use std::sync::Arc;
 
 use unstuck_api::http::StartBody;
 use unstuck_api::runs::ChangedView;
+use unstuck_api::{ProblemDocument, ProblemType};
 use unstuck_core::decide::Answer;
 use unstuck_core::duration::{parse_duration, parse_instant};
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
-use unstuck_core::model::flow::Flow;
+use unstuck_core::model::flow::{Flow, Kind};
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
 use unstuck_engine::request::{EngineError, StartRun};
-use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::Reader;
 
 use crate::change_run::{describe_run, parse_json};
-use crate::convert;
 use crate::service::{Service, ServiceError};
+use crate::{apply_flows, convert};
 
 /// Flows that were looked up for several starts, each once.
-#[derive(Default)]
-pub struct StartFlows(HashMap<String, Arc<Flow>>);
+pub struct StartFlows {
+    found: HashMap<(String, Option<String>), Arc<Flow>>,
+    /// Whether local processes are executed here.
+    allow_run: bool,
+}
 
 impl StartFlows {
-    fn find(&mut self, handle: &Handle, name: &str) -> Result<Arc<Flow>, ServiceError> {
-        if let Some(flow) = self.0.get(name) {
+    pub fn new(allow_run: bool) -> StartFlows {
+        StartFlows { found: HashMap::new(), allow_run }
+    }
+
+    fn find(
+        &mut self,
+        service: &Service,
+        reader: &dyn Reader,
+        body: &StartBody,
+    ) -> Result<Arc<Flow>, ServiceError> {
+        let name = (body.flow.clone(), body.version.clone());
+        if let Some(flow) = self.found.get(&name) {
             return Ok(flow.clone());
         }
-        let wanted: Arc<str> = name.into();
-        let flow = handle.read(move |store, flows| flows.newest(store, &wanted))??;
-        self.0.insert(name.to_owned(), flow.clone());
+        let record = apply_flows::find_version(reader, &body.flow, body.version.as_deref())?;
+        let flow = service.flows.get(reader, record.id)?;
+        if !self.allow_run {
+            check_runs_nothing(&flow)?;
+        }
+        self.found.insert(name, flow.clone());
         Ok(flow)
     }
+}
+
+/// Refuses a flow with steps that are commands of this machine, where these are not executed.
+pub fn check_runs_nothing(flow: &Flow) -> Result<(), ServiceError> {
+    let Some(step) = flow.steps.iter().find(|step| matches!(step.kind, Kind::Process(_))) else {
+        return Ok(());
+    };
+    let mut problem = ProblemDocument::new(
+        ProblemType::NotEnabled,
+        format!(
+            "step `{}` of flow `{}` is a command (`run:`), and this server executes none. Start it with --allow-run, or let a worker do it",
+            step.id, flow.name
+        ),
+    );
+    problem.about.setting = Some("allow-run".to_owned());
+    problem.about.flow = Some(flow.name.to_string());
+    problem.about.step = Some(step.id.to_string());
+    Err(ServiceError::Refused(Box::new(problem)))
 }
 
 /// Builds the order to start a run, and checks its input on this thread, so that validation does not delay the engine. With a key
 /// the run may be there already, and what counts is whether it has the same input.
 pub fn build_start(
-    handle: &Handle,
+    service: &Service,
+    reader: &dyn Reader,
     flows: &mut StartFlows,
     body: StartBody,
     by: &str,
     now: Time,
 ) -> Result<StartRun, ServiceError> {
-    let flow = flows.find(handle, &body.flow)?;
+    let flow = flows.find(service, reader, &body)?;
     let input = match &body.input {
         Some(input) => parse_json(input.get(), "the input")?,
         None => parse_json("{}", "the input")?,
@@ -56,6 +91,7 @@ pub fn build_start(
     }
     Ok(StartRun {
         flow: flow.name.clone(),
+        version: body.version.map(Arc::from),
         key: body.key.map(Arc::from),
         input,
         priority: body.priority.unwrap_or(0),
@@ -90,9 +126,9 @@ pub fn read_started(answer: &Answer) -> Result<StartedRun, ServiceError> {
     match answer {
         Answer::Started(run) => Ok(StartedRun { run: *run, is_new: true }),
         Answer::Exists(run) => Ok(StartedRun { run: *run, is_new: false }),
-        Answer::Done | Answer::Already | Answer::Scheduled(_) | Answer::Unscheduled => Err(
-            ServiceError::internal("the engine did not name the run it started; please report this"),
-        ),
+        Answer::Done | Answer::Already | Answer::Scheduled(_) | Answer::Unscheduled => {
+            Err(ServiceError::internal("the engine did not name the run it started; please report this"))
+        }
     }
 }
 

@@ -63,11 +63,16 @@ fn build_verb(body: &BulkBody) -> Result<BulkVerb, Problem> {
             BulkVerb::Rerun { again, input, step_input }
         }
         BulkAction::Choose => BulkVerb::Choose {
-            choice: body.choice.ok_or_else(|| Problem::bad_field("choice", "`choose` needs a choice: `retry` or `none`"))?,
+            choice: body
+                .choice
+                .ok_or_else(|| Problem::bad_field("choice", "`choose` needs a choice: `retry` or `none`"))?,
             step: body.step.clone(),
         },
         BulkAction::Signal => BulkVerb::Signal {
-            name: body.name.clone().ok_or_else(|| Problem::bad_field("name", "`signal` needs the name of the signal"))?,
+            name: body
+                .name
+                .clone()
+                .ok_or_else(|| Problem::bad_field("name", "`signal` needs the name of the signal"))?,
             payload: text_or_null(body.payload.clone()),
         },
         BulkAction::Skip => BulkVerb::Skip { step: step("skip")? },
@@ -93,7 +98,11 @@ pub(crate) fn show(call: &Call) -> Answered {
 
 pub(crate) fn targets(call: &Call) -> Answered {
     let from = call.parameters.number("after").unwrap_or(0);
-    call.query(&Query::BulkTargets { bulk: call.part("bulk").to_owned(), from, limit: call.limit(TARGETS_PAGE) })
+    call.query(&Query::BulkTargets {
+        bulk: call.part("bulk").to_owned(),
+        from,
+        limit: call.limit(TARGETS_PAGE),
+    })
 }
 
 pub(crate) fn pause(call: &Call) -> Answered {

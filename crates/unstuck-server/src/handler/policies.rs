@@ -48,7 +48,8 @@ pub(crate) fn load_file(call: &Call) -> Answered {
         document.about.problems = problems.iter().map(file_problem).collect();
         Problem::from(document)
     })?;
-    let drafts = loaded.policies.iter().map(|policy| document_of_draft(&policy.draft)).collect::<Result<_, _>>();
+    let drafts =
+        loaded.policies.iter().map(|policy| document_of_draft(&policy.draft)).collect::<Result<_, _>>();
     let drafts: Vec<PolicyDocument> = drafts.map_err(|problems| {
         let sentences: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
         Problem::new(ProblemType::Invalid, sentences.join("; "))
@@ -114,7 +115,10 @@ pub(crate) fn apply(call: &Call) -> Answered {
 pub(crate) fn preview(call: &Call) -> Answered {
     let body: TrialBody = call.json()?;
     if body.since.is_some() || body.until.is_some() {
-        return Err(Problem::bad_field("since", "a preview is about what is in error now; use backtest for the past"));
+        return Err(Problem::bad_field(
+            "since",
+            "a preview is about what is in error now; use backtest for the past",
+        ));
     }
     try_policies(call, body, None)
 }

@@ -42,7 +42,10 @@ pub(crate) fn list(call: &Call) -> Answered {
 pub(crate) fn read_state(word: &str) -> Result<RunState, Problem> {
     RunState::ALL.into_iter().find(|state| state.word() == word).ok_or_else(|| {
         let words: Vec<&str> = RunState::ALL.into_iter().map(RunState::word).collect();
-        Problem::bad_field("state", format!("`{word}` is not a state of a run; there are {}", words.join(", ")))
+        Problem::bad_field(
+            "state",
+            format!("`{word}` is not a state of a run; there are {}", words.join(", ")),
+        )
     })
 }
 
@@ -61,7 +64,8 @@ pub(crate) fn show(call: Call) -> BoxFuture<Answered> {
             let turn = take_turn(&app, &app.queries).await?;
             let asked = call.clone();
             let run = run_blocking(turn, move || {
-                find_run(asked.app.reader(), &asked.app.service.flows, asked.part("run")).map_err(Problem::from)
+                find_run(asked.app.reader(), &asked.app.service.flows, asked.part("run"))
+                    .map_err(Problem::from)
             })
             .await?;
             let until = match call.parameters.text("until") {
@@ -84,7 +88,8 @@ fn show_now(call: &Call) -> Answered {
     let answer = if unchanged {
         Answer::new(StatusCode::NOT_MODIFIED, Content::Nothing)
     } else {
-        let view: RunView = RunView { run: build_run_document(&call.app.service, call.app.reader(), id)?, go_on: None };
+        let view: RunView =
+            RunView { run: build_run_document(&call.app.service, call.app.reader(), id)?, go_on: None };
         Answer::json(view.run.get().to_owned())
     };
     let answer = answer.with_text_header(header::ETAG, &etag);

@@ -30,7 +30,9 @@ pub(crate) fn start(call: Call) -> BoxFuture<Answered> {
         let turn = take_turn(&app, &app.changes).await?;
         let order = run_blocking(turn, move || {
             let body: StartBody = asked.json()?;
-            Ok(build_start(&asked.app.handle, &mut StartFlows::default(), body, &asked.by(), now())?)
+            let mut flows = StartFlows::new(asked.app.settings.allow_run);
+            let (service, reader) = (&asked.app.service, asked.app.reader());
+            Ok(build_start(service, reader, &mut flows, body, &asked.by(), now())?)
         })
         .await?;
         let started = read_reply(submit(&app, order).await)?;
@@ -48,6 +50,16 @@ fn submit(app: &App, order: StartRun) -> impl Future<Output = Reply> + use<> {
     let (sender, receiver) = oneshot::channel();
     // Whoever asked may have gone away; the run is started all the same.
     app.handle.start_then(order, move |reply| drop(sender.send(reply)));
+    async move { receiver.await.unwrap_or(Err(EngineError::Stopped)) }
+}
+
+/// Hands many orders to the engine in one message; the answers come when all are durable.
+fn submit_many(
+    app: &App,
+    orders: Vec<StartRun>,
+) -> impl Future<Output = Result<Vec<Reply>, EngineError>> + use<> {
+    let (sender, receiver) = oneshot::channel();
+    app.handle.start_many(orders, move |replies| drop(sender.send(replies)));
     async move { receiver.await.unwrap_or(Err(EngineError::Stopped)) }
 }
 
@@ -87,16 +99,16 @@ pub(crate) fn start_many(call: Call) -> BoxFuture<Answered> {
         let asked = call.clone();
         let turn = take_turn(&app, &app.changes).await?;
         let orders = run_blocking(turn, move || build_orders(&asked)).await?;
-        // All are handed over before the first is waited for, so that they share commits.
-        let replies: Vec<_> =
-            orders.into_iter().map(|order| order.map(|order| submit(&app, order))).collect();
-        let mut results = Vec::with_capacity(replies.len());
-        for reply in replies {
-            results.push(match reply {
-                Ok(reply) => read_reply(reply.await),
-                Err(problem) => Err(problem),
-            });
-        }
+        let mut starts = Vec::new();
+        // What was refused before the engine saw it keeps its place.
+        let refused: Vec<Option<Problem>> =
+            orders.into_iter().map(|order| order.map(|order| starts.push(order)).err()).collect();
+        let mut replies = submit_many(&app, starts).await.map_err(ServiceError::from)?.into_iter();
+        let results = refused.into_iter().map(|refused| match refused {
+            Some(problem) => Err(problem),
+            None => read_reply(replies.next().unwrap_or(Err(EngineError::Stopped))),
+        });
+        let results = results.collect();
         let turn = take_turn(&app, &app.queries).await?;
         run_blocking(turn, move || answer_many(&call, results)).await
     })
@@ -114,8 +126,9 @@ fn build_orders(call: &Call) -> Result<Vec<Result<StartRun, Problem>>, Problem> 
         problem.about.max = u64::try_from(most).ok();
         return Err(Problem::from(problem));
     }
-    let (mut flows, by, at) = (StartFlows::default(), call.by(), now());
-    let build = |body| build_start(&call.app.handle, &mut flows, body, &by, at).map_err(Problem::from);
+    let (mut flows, by, at) = (StartFlows::new(call.app.settings.allow_run), call.by(), now());
+    let (service, reader) = (&call.app.service, call.app.reader());
+    let build = |body| build_start(service, reader, &mut flows, body, &by, at).map_err(Problem::from);
     Ok(runs.into_iter().map(build).collect())
 }
 

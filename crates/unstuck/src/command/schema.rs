@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use crate::CommandResult;
 use crate::error::CommandError;
-use unstuck_api::documents;
 use crate::view::output::Output;
+use unstuck_api::documents;
 
 /// Print the JSON Schema of flow files, policy files, plans, or the documents of `-o json`.
 ///

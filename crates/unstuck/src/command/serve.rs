@@ -82,13 +82,14 @@ impl Arguments {
         let engine = Engine::new(store, compile_flow(), engine::engine_settings(None)?)?;
         let runtime = Runtime::start(engine, build_executors(processes.as_ref()), None);
         let service = Service { option: place.option.clone(), ..Service::default() };
-        let socket = socket::Server::start(&place.directory, service.clone(), runtime.handle()).map_err(|error| {
-            CommandError::new(format!(
-                "cannot listen for commands in {}: {}",
-                place.directory.display(),
-                without_os_number(&error)
-            ))
-        })?;
+        let socket =
+            socket::Server::start(&place.directory, service.clone(), runtime.handle()).map_err(|error| {
+                CommandError::new(format!(
+                    "cannot listen for commands in {}: {}",
+                    place.directory.display(),
+                    without_os_number(&error)
+                ))
+            })?;
         let app = App::new(service, runtime.handle(), self.settings());
         let served = serve(app, self.listen, processes, format);
         socket.close();
@@ -99,7 +100,14 @@ impl Arguments {
 
     fn settings(&self) -> ServerSettings {
         let name = self.name.clone().unwrap_or_else(host_name);
-        ServerSettings { listen: self.listen, name: name.into(), allow_run: self.allow_run, limits: Limits::default() }
+        let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
+        ServerSettings {
+            listen: self.listen,
+            name: name.into(),
+            directory: directory.to_string_lossy().into(),
+            allow_run: self.allow_run,
+            limits: Limits::default(),
+        }
     }
 }
 
@@ -144,8 +152,7 @@ fn serve(
         .map_err(|error| cannot("start the threads of the server", &error))?;
     let server = threads.block_on(Server::bind(app)).map_err(|error| describe_bind_error(address, &error))?;
     let address = server.address().map_err(|error| cannot("find out its own address", &error))?;
-    stop_on_signal(server.stopping(), processes)
-        .map_err(|error| cannot("listen for Ctrl-C", &error))?;
+    stop_on_signal(server.stopping(), processes).map_err(|error| cannot("listen for Ctrl-C", &error))?;
     announce(address, format)?;
     threads.block_on(server.serve());
     Ok(())
@@ -160,7 +167,10 @@ fn describe_bind_error(address: SocketAddr, error: &std::io::Error) -> CommandEr
             port.saturating_add(1)
         ),
         std::io::ErrorKind::PermissionDenied => {
-            format!("no permission to listen on {address}; use a port above 1023, as in --listen {}:7070", address.ip())
+            format!(
+                "no permission to listen on {address}; use a port above 1023, as in --listen {}:7070",
+                address.ip()
+            )
         }
         _ => format!("cannot listen on {address}: {}", without_os_number(error)),
     })

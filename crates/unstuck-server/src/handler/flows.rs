@@ -1,0 +1,84 @@
+//! Flows: applied as files, listed, shown, and deleted.
+
+use axum::http::{StatusCode, header};
+use unstuck_api::{ProblemDocument, ProblemType};
+use unstuck_core::event::Actor;
+use unstuck_core::id::FlowId;
+use unstuck_engine::apply_flows::DeleteFlow;
+use unstuck_service::apply_flows::{
+    FlowFile, apply_flows, delete_flow, list_flows, list_versions, load_flows, show_flow,
+};
+use unstuck_service::start_run::check_runs_nothing;
+
+use super::runs::PAGE;
+use crate::answer::{Answer, Content};
+use crate::call::Call;
+use crate::problem::Problem;
+use crate::route::Answered;
+
+/// Applies a file of flows, as a whole or not at all.
+pub(crate) fn apply(call: &Call) -> Answered {
+    let app = &call.app;
+    let text = call.body_text()?.to_owned();
+    let most = app.settings.limits.flow_file;
+    if text.len() > most {
+        let mut problem = ProblemDocument::new(
+            ProblemType::TooLarge,
+            format!("the file has {} bytes, and {most} is the maximum", text.len()),
+        );
+        problem.about.what = Some("flow file".to_owned());
+        problem.about.bytes = u64::try_from(text.len()).ok();
+        problem.about.max = u64::try_from(most).ok();
+        return Err(Problem::from(problem));
+    }
+    let file = FlowFile { text, file: "body".to_owned(), directory: app.settings.directory.to_string() };
+    if !app.settings.allow_run {
+        let (flows, _) = load_flows(app.reader(), &file)?;
+        flows.iter().try_for_each(check_runs_nothing)?;
+    }
+    let is_dry_run = call.parameters.flag("dryRun").unwrap_or(false);
+    let reason = call.parameters.text("reason").map(Into::into);
+    let view = apply_flows(&app.handle, &file, Actor::User(call.by().into()), reason, is_dry_run)?;
+    Answer::view(&view)
+}
+
+pub(crate) fn list(call: &Call) -> Answered {
+    let after = call.parameters.text("after");
+    Answer::view(&list_flows(call.app.reader(), &call.app.service.flows, after, call.limit(PAGE))?)
+}
+
+/// Shows a version of a flow.
+pub(crate) fn show(call: &Call) -> Answered {
+    let (name, version) = (call.part("flow"), call.parameters.text("version"));
+    let view = show_flow(call.app.reader(), &call.app.service.flows, name, version)?;
+    let etag = format!("\"{}\"", view.id);
+    Ok(Answer::view(&view)?.with_text_header(header::ETAG, &etag))
+}
+
+pub(crate) fn versions(call: &Call) -> Answered {
+    let before = match call.parameters.text("after") {
+        None => None,
+        Some(text) => Some(text.parse::<FlowId>().map_err(|_| {
+            Problem::new(
+                ProblemType::BadCursor,
+                format!("`{text}` is not the end of a page; give `next` as it was told"),
+            )
+        })?),
+    };
+    Answer::view(&list_versions(call.app.reader(), call.part("flow"), before, call.limit(PAGE))?)
+}
+
+/// Deletes a flow or a version of it: it can be started no more.
+pub(crate) fn delete(call: &Call) -> Answered {
+    let text = |name| call.parameters.text(name).map(Into::into);
+    delete_flow(
+        &call.app.handle,
+        DeleteFlow {
+            flow: call.part("flow").into(),
+            version: text("version"),
+            by: Actor::User(call.by().into()),
+            reason: text("reason"),
+        },
+    )?;
+    Ok(Answer::new(StatusCode::NO_CONTENT, Content::Nothing))
+}
