@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use unstuck_core::command::Command;
 use unstuck_core::decide::Answer;
@@ -93,6 +93,36 @@ pub struct Handle {
     trouble: Arc<Mutex<Option<StoreError>>>,
     /// Its thread has the other end, until it ends.
     is_running: Weak<()>,
+    /// When its thread is to be at work again.
+    wakes: Arc<WakeTime>,
+}
+
+/// When the thread of an engine is to be at work again: while it works, that is now. One that is long past is a thread that hangs, or
+/// does not keep up.
+struct WakeTime {
+    begun: Instant,
+    /// Milliseconds since then; the largest number where nothing is due.
+    at: AtomicU64,
+}
+
+impl WakeTime {
+    fn new() -> WakeTime {
+        WakeTime { begun: Instant::now(), at: AtomicU64::new(u64::MAX) }
+    }
+
+    fn elapsed(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The thread works from now on, or rests for so long; without end where nothing is due.
+    fn set(&self, rest: Option<Millis>) {
+        let at = rest.map_or(u64::MAX, |rest| self.elapsed().saturating_add(rest.0));
+        self.at.store(at, Ordering::Relaxed);
+    }
+
+    fn lateness(&self) -> Millis {
+        Millis(self.elapsed().saturating_sub(self.at.load(Ordering::Relaxed)))
+    }
 }
 
 impl Runtime {
@@ -123,7 +153,9 @@ impl Runtime {
             tickets: tickets.clone(),
             trouble: trouble.clone(),
             is_running: Arc::downgrade(&running),
+            wakes: Arc::new(WakeTime::new()),
         };
+        let wakes = handle.wakes.clone();
         let words = handle.clone();
         let answers = ReportSink::new(move |word| words.send(Message::Word(word)));
         let incarnation = engine.incarnation();
@@ -156,6 +188,7 @@ impl Runtime {
                 keeper,
                 receiver,
                 first: None,
+                wakes,
             };
             driver.drive();
             let stopped = driver.stopped();
@@ -199,6 +232,11 @@ impl Handle {
     /// Reads what is durable, without a visit to the engine's thread: whoever was answered reads what was done.
     pub fn reader(&self) -> &dyn Reader {
         &*self.reader
+    }
+
+    /// How long the engine's thread has been late for what is due: nothing while it keeps up.
+    pub fn lateness(&self) -> Millis {
+        self.wakes.lateness()
     }
 
     /// Whether its thread has ended.
@@ -419,6 +457,7 @@ struct Driver<S, T> {
     receiver: Receiver<Message>,
     /// The message that has woken it up.
     first: Option<Message>,
+    wakes: Arc<WakeTime>,
 }
 
 impl<S: Store, T: TimeSource> Drive for Driver<S, T> {
@@ -459,6 +498,7 @@ impl<S: Store, T: TimeSource> Drive for Driver<S, T> {
 impl<S: Store, T: TimeSource> Driver<S, T> {
     fn drive(&mut self) {
         loop {
+            self.wakes.set(Some(Millis::ZERO));
             let Some(outputs) = self.run_turn() else { return self.stop() };
             self.perform_outputs(outputs);
             let message = match self.next_rest() {
@@ -473,8 +513,14 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
                     // The store does not know yet: somebody may ask something else meanwhile.
                     self.receiver.recv_timeout(SETTLE_RETRY)
                 }
-                Rest::Sleep(Some(patience)) => self.receiver.recv_timeout(patience.duration()),
-                Rest::Sleep(None) => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Rest::Sleep(Some(patience)) => {
+                    self.wakes.set(Some(patience));
+                    self.receiver.recv_timeout(patience.duration())
+                }
+                Rest::Sleep(None) => {
+                    self.wakes.set(None);
+                    self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected)
+                }
             };
             match message {
                 Ok(message) => self.first = Some(message),
