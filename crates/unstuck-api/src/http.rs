@@ -203,6 +203,13 @@ pub struct ApplyBody {
     pub rate: Option<u32>,
 }
 
+/// Policies by their names.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NamesBody {
+    pub names: Vec<String>,
+}
+
 /// Pauses all automatic resumes.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -280,6 +287,36 @@ pub struct BulkBody {
     /// For `complete`: what the step puts out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Box<RawValue>>,
+}
+
+impl BulkBody {
+    /// This, done to nothing yet.
+    pub fn new(action: BulkAction) -> BulkBody {
+        BulkBody {
+            action,
+            runs: Vec::new(),
+            group: None,
+            flow: None,
+            policy: None,
+            state: None,
+            labels: BTreeMap::new(),
+            include_acknowledged: false,
+            needs_person: false,
+            max: None,
+            rate: None,
+            canary: None,
+            reason: None,
+            input: None,
+            step_input: None,
+            what: None,
+            steps: Vec::new(),
+            step: None,
+            choice: None,
+            name: None,
+            payload: None,
+            output: None,
+        }
+    }
 }
 
 /// What is done to each run of a bulk action.

@@ -8,6 +8,9 @@ use serde_json::value::RawValue;
 #[serde(rename_all = "camelCase")]
 pub struct OwnerView {
     pub process: u32,
+    /// Where it answers over HTTP, if it does: then it executes every run of the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serves: Option<String>,
     /// The run that it executes.
     pub run: Option<String>,
     /// The flow of that run.

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::http::StartBody;
 use crate::policies::PolicyDocument;
 use crate::runs::RunState;
 
@@ -18,6 +19,44 @@ pub enum Request {
     Policies(PolicyRequest),
     /// Something that is done to many runs, or to what does it.
     Bulk(BulkRequest),
+    /// A run to start.
+    Start(Box<StartRequest>),
+    /// Flows to apply or delete.
+    Flows(FlowRequest),
+}
+
+/// A run to start, and who asks for it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StartRequest {
+    pub by: String,
+    pub start: StartBody,
+}
+
+/// Something that is asked about flows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FlowRequest {
+    pub by: String,
+    pub what: FlowOperation,
+}
+
+/// What is asked about flows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FlowOperation {
+    /// Apply a file, as a whole or not at all.
+    Apply {
+        text: String,
+        /// Its name, for problems.
+        file: String,
+        /// The folder that relative paths of local processes start from.
+        directory: String,
+        /// Whether nothing is changed.
+        dry_run: bool,
+    },
+    /// A flow, or a version of it, can be started no more.
+    Delete { flow: String, version: Option<String> },
 }
 
 /// What can be read.
@@ -76,6 +115,10 @@ pub enum Query {
     Bulk { bulk: String },
     /// A page of its targets.
     BulkTargets { bulk: String, from: u64, limit: usize },
+    /// The flows that can be started, by name.
+    Flows { after: Option<String>, limit: usize },
+    /// A version of a flow: the newest, or the one that is named.
+    Flow { flow: String, version: Option<String> },
 }
 
 /// Something that is asked about bulk actions.
@@ -369,14 +412,16 @@ impl Request {
             Request::Query(query) => matches!(query, Query::Trial(_)),
             Request::Policies(request) => applies(request),
             Request::Bulk(request) => matches!(request.what, BulkOperation::Begin(_)),
-            Request::Change(_) => false,
+            Request::Change(_) | Request::Start(_) | Request::Flows(_) => false,
         }
     }
 
     /// Returns whether the request can safely be sent again if its outcome is unknown.
     pub fn may_be_repeated(&self) -> bool {
         match self {
-            Request::Query(_) => true,
+            Request::Query(_) | Request::Flows(_) => true,
+            // With a key it is the same run.
+            Request::Start(request) => request.start.key.is_some(),
             Request::Policies(request) => match request.what {
                 PolicyOperation::Enable { .. }
                 | PolicyOperation::Disable { .. }

@@ -7,15 +7,25 @@ use crate::model::unit::{AttemptPhase, LiveAttempt, Unit, UnitState};
 
 /// The homes that an engine drives.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Homes(Vec<Arc<str>>);
+pub struct Homes {
+    homes: Vec<Arc<str>>,
+    /// Whether nobody executes runs without a home.
+    is_unserved: bool,
+}
 
 impl Homes {
     /// Builds the set of one home, or of none.
     pub fn of(home: Option<Arc<str>>) -> Homes {
-        Homes(home.into_iter().collect())
+        Homes { homes: home.into_iter().collect(), is_unserved: false }
     }
 
-    /// Returns whether an engine with these homes executes the run. A run without a home is executed by every engine of
+    /// The same on a store without a server, where runs without a home are executed by nobody.
+    #[must_use]
+    pub fn unserved(self) -> Homes {
+        Homes { is_unserved: true, ..self }
+    }
+
+    /// Returns whether an engine with these homes executes the run. A run without a home is executed by a server of
     /// its store.
     pub fn executes(&self, run: &Run) -> bool {
         self.drives(run.home.as_ref())
@@ -23,7 +33,7 @@ impl Homes {
 
     /// Returns whether an engine with these homes executes what has this home.
     pub fn drives(&self, home: Option<&Arc<str>>) -> bool {
-        home.is_none_or(|home| self.0.contains(home))
+        home.map_or(!self.is_unserved, |home| self.homes.contains(home))
     }
 }
 

@@ -43,15 +43,10 @@ impl Stopping {
 }
 
 impl Server {
-    /// Listens on the address of the settings.
-    pub async fn bind(app: App) -> io::Result<Server> {
-        let listener = TcpListener::bind(app.settings.listen).await?;
-        Ok(Server { app: Arc::new(app), listener })
-    }
-
-    /// Returns the address that it listens on, with its real port.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
+    /// Takes over a socket that listens. To be called on the threads that serve.
+    pub fn new(app: App, listener: std::net::TcpListener) -> io::Result<Server> {
+        listener.set_nonblocking(true)?;
+        Ok(Server { app: Arc::new(app), listener: TcpListener::from_std(listener)? })
     }
 
     /// Returns what stops it.

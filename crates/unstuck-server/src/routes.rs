@@ -227,6 +227,18 @@ pub(crate) static ROUTES: &[Route] = &[
         .about("Lets automatic resumes continue, paced.")
         .takes(BodyKind::OptionalJson, "unpausePoliciesBody")
         .gives(200, "policyPause"),
+    route(Post, "/v1/policies/enable", OPERATORS, "enablePolicies", Change(policies::enable_many))
+        .about("Enables policies, as a whole or not at all.")
+        .takes(BodyKind::Json, "namesBody")
+        .gives(200, "policyChanges"),
+    route(Post, "/v1/policies/disable", OPERATORS, "disablePolicies", Change(policies::disable_many))
+        .about("Disables policies, as a whole or not at all.")
+        .takes(BodyKind::Json, "namesBody")
+        .gives(200, "policyChanges"),
+    route(Post, "/v1/policies/delete", OPERATORS, "deletePolicies", Change(policies::delete_many))
+        .about("Deletes policies, as a whole or not at all.")
+        .takes(BodyKind::Json, "namesBody")
+        .gives(200, "policyChanges"),
     route(Get, "/v1/policies/{name}", READERS, "getPolicy", Query(policies::show))
         .about("A policy, its place among the others, and what was changed of it.")
         .gives(200, "policy"),

@@ -1,19 +1,15 @@
 //! What a server is told when it starts.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a server listens, and what it refuses.
+/// What a server is called, and what it refuses.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    pub listen: SocketAddr,
     /// The name of this server, for people and for other servers.
     pub name: Arc<str>,
     /// The folder that relative paths of local processes start from.
     pub directory: Arc<str>,
-    /// Whether `run:` steps are executed.
-    pub allow_run: bool,
     pub limits: Limits,
 }
 

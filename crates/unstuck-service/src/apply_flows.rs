@@ -6,6 +6,7 @@ use serde_json::Value;
 use unstuck_api::flows::{
     AppliedFlowView, FlowLine, FlowVersionLine, FlowVersionsView, FlowView, FlowsAppliedView, FlowsView,
 };
+use unstuck_api::request::{FlowOperation, FlowRequest};
 use unstuck_core::event::Actor;
 use unstuck_core::id::FlowId;
 use unstuck_core::model::flow::Flow;
@@ -18,7 +19,8 @@ use unstuck_store::contract::{Applied, FlowRecord, Reader};
 
 use crate::list::MOST;
 use crate::problem::flow_part;
-use crate::service::{ServiceError, now};
+use crate::service::{Service, ServiceError, now, to_json};
+use crate::start_run::check_runs_nothing;
 
 /// A file of flows to apply.
 #[derive(Clone, Debug)]
@@ -53,6 +55,30 @@ pub fn apply_flows(
     let (flows, warnings) = load_flows(handle.reader(), file)?;
     let command = FlowCommand::Apply(ApplyFlows { flows, by, reason, is_dry_run });
     Ok(build_applied_view(&handle.change_flows(command)?, &warnings, is_dry_run))
+}
+
+/// Applies or deletes flows, and returns what came of it as JSON.
+pub(crate) fn change_flows(
+    service: &Service,
+    handle: &Handle,
+    request: FlowRequest,
+) -> Result<String, ServiceError> {
+    let by = Actor::User(request.by.into());
+    match request.what {
+        FlowOperation::Apply { text, file, directory, dry_run } => {
+            let file = FlowFile { text, file, directory };
+            if !service.allow_run {
+                let (flows, _) = load_flows(handle.reader(), &file)?;
+                flows.iter().try_for_each(check_runs_nothing)?;
+            }
+            to_json(&apply_flows(handle, &file, by, None, dry_run)?)
+        }
+        FlowOperation::Delete { flow, version } => {
+            let version = version.map(Arc::from);
+            delete_flow(handle, DeleteFlow { flow: flow.into(), version, by, reason: None })?;
+            to_json(&())
+        }
+    }
 }
 
 /// Builds the view of what came of applying a file.

@@ -28,7 +28,8 @@ pub(crate) fn build_owner_view(
         Some(run) => reader.run(run)?,
         None => None,
     };
-    let mut owner = OwnerView { process: std::process::id(), run: None, flow: None, state: None };
+    let (process, serves) = (std::process::id(), service.serves.clone());
+    let mut owner = OwnerView { process, serves, run: None, flow: None, state: None };
     if let Some(run) = run {
         owner.flow = Some(flows.get(reader, run.flow)?.name.to_string());
         owner.state = Some(run.state().word().to_owned());

@@ -22,8 +22,8 @@ use unstuck_store::contract::Reader;
 
 use crate::flows::flows_for_reading;
 use crate::{
-    bulk, change_policies, change_run, errors, explain, family, history, list, logs, owner, policies,
-    run_name, show, status, try_policies,
+    apply_flows, bulk, change_policies, change_run, errors, explain, family, history, list, logs, owner,
+    policies, run_name, show, start_run, status, try_policies,
 };
 
 /// Where questions about runs are answered.
@@ -39,12 +39,17 @@ pub struct Service {
     pub silent: Option<SilentOwner>,
     /// Flows compiled for those who read.
     pub flows: ReadFlows,
+    /// Where this process serves the store: its address. It executes every run that has no other home.
+    pub serves: Option<String>,
+    /// Whether `run:` steps are executed for those who start runs here.
+    pub allow_run: bool,
 }
 
 impl Default for Service {
     fn default() -> Service {
         let flows = flows_for_reading();
-        Service { home: None, run: None, option: String::new(), silent: None, flows }
+        let (home, run, option, silent, serves) = (None, None, String::new(), None, None);
+        Service { home, run, option, silent, flows, serves, allow_run: true }
     }
 }
 
@@ -90,6 +95,8 @@ impl Service {
             Request::Change(change) => change_run::change_run(self, handle, change),
             Request::Policies(request) => change_policies::change_policies(handle, request),
             Request::Bulk(request) => bulk::change_bulk(self, handle, request),
+            Request::Start(request) => start_run::start_run(self, handle, *request),
+            Request::Flows(request) => apply_flows::change_flows(self, handle, request),
         }
     }
 
@@ -142,12 +149,19 @@ impl Service {
             Query::BulkTargets { bulk, from, limit } => {
                 to_json(&bulk::list_targets(reader, flows, bulk, *from, *limit)?)
             }
+            Query::Flows { after, limit } => {
+                to_json(&apply_flows::list_flows(reader, flows, after.as_deref(), *limit)?)
+            }
+            Query::Flow { flow, version } => {
+                to_json(&apply_flows::show_flow(reader, flows, flow, version.as_deref())?)
+            }
         })
     }
 
     /// Returns the homes that this process drives.
     pub(crate) fn homes(&self) -> Homes {
-        Homes::of(self.home.clone())
+        let homes = Homes::of(self.home.clone());
+        if self.serves.is_some() { homes } else { homes.unserved() }
     }
 
     /// Returns the command that continues a run which is idle, or which has an idle run below it.
@@ -166,6 +180,9 @@ impl Service {
             return Ok(None);
         }
         let root = family::find_root(reader, run)?;
+        if run.home.is_none() {
+            return Ok(Some(format!("unstuck serve{}", self.option)));
+        }
         Ok(Some(format!("unstuck run --continue {root}{}", self.option)))
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use unstuck_api::http::StartBody;
+use unstuck_api::request::StartRequest;
 use unstuck_api::runs::ChangedView;
 use unstuck_api::{ProblemDocument, ProblemType};
 use unstuck_core::decide::Answer;
@@ -14,10 +15,11 @@ use unstuck_core::model::flow::{Flow, Kind};
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
 use unstuck_engine::request::{EngineError, StartRun};
+use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::Reader;
 
 use crate::change_run::{describe_run, parse_json};
-use crate::service::{Service, ServiceError};
+use crate::service::{Service, ServiceError, now, to_json};
 use crate::{apply_flows, convert};
 
 /// Flows that were looked up for several starts, each once.
@@ -100,6 +102,18 @@ pub fn build_start(
         home: None,
         by: Actor::User(by.into()),
     })
+}
+
+/// Starts a run, and returns it as it is then, as JSON.
+pub(crate) fn start_run(
+    service: &Service,
+    handle: &Handle,
+    request: StartRequest,
+) -> Result<String, ServiceError> {
+    let mut flows = StartFlows::new(service.allow_run);
+    let order = build_start(service, handle.reader(), &mut flows, request.start, &request.by, now())?;
+    let started = read_started(&handle.start(order)?)?;
+    to_json(&build_started_view(service, handle.reader(), started)?)
 }
 
 /// Reads a deadline: how long from now, or until when.

@@ -39,7 +39,7 @@ pub(crate) fn build_status(
         at: now.timestamp(),
         needs_person: Vec::new(),
         needs_person_count: 0,
-        executes: if service.home.is_some() {
+        executes: if service.home.is_some() || service.serves.is_some() {
             Some(owner::build_owner_view(service, reader, flows)?)
         } else {
             None

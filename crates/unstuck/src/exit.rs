@@ -28,6 +28,15 @@ Exit codes:
   7      the answer was lost: the command may or may not have been carried out
   128+N  ended by signal N (130 for Ctrl-C); the run can be continued";
 
+/// Returns the code of a run that rests in this state.
+pub(crate) fn of_state(state: &str) -> ExitCode {
+    match state {
+        "completed" => ExitCode::SUCCESS,
+        "held" => ExitCode::from(HELD),
+        _ => ExitCode::from(FAILED),
+    }
+}
+
 /// Returns success or [`FAILED`].
 pub(crate) fn of(is_well: bool) -> ExitCode {
     if is_well { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }

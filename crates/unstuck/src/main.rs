@@ -45,6 +45,8 @@ Examples:
 enum Command {
     Run(command::run::Arguments),
     Serve(command::serve::Arguments),
+    Start(command::start::Arguments),
+    Flow(command::flow::Arguments),
     Runs(command::runs::Arguments),
     Status(command::status::Arguments),
     Show(command::show::Arguments),
@@ -97,6 +99,8 @@ fn execute(command: Command, format: Format) -> CommandResult {
     match command {
         Command::Run(run) => run.execute(format),
         Command::Serve(serve) => serve.execute(format),
+        Command::Start(start) => start.execute(format),
+        Command::Flow(flow) => flow.execute(format),
         Command::Runs(runs) => runs.execute(format),
         Command::Status(status) => status.execute(format),
         Command::Show(show) => show.execute(format),

@@ -32,7 +32,7 @@ pub(crate) fn apply(call: &Call) -> Answered {
         return Err(Problem::from(problem));
     }
     let file = FlowFile { text, file: "body".to_owned(), directory: app.settings.directory.to_string() };
-    if !app.settings.allow_run {
+    if !app.service.allow_run {
         let (flows, _) = load_flows(app.reader(), &file)?;
         flows.iter().try_for_each(check_runs_nothing)?;
     }

@@ -2,7 +2,9 @@
 
 use axum::http::StatusCode;
 use jiff::Timestamp;
-use unstuck_api::http::{ApplyBody, PausePoliciesBody, ReasonBody, TrialBody, UnpausePoliciesBody};
+use unstuck_api::http::{
+    ApplyBody, NamesBody, PausePoliciesBody, ReasonBody, TrialBody, UnpausePoliciesBody,
+};
 use unstuck_api::policies::{KeptPolicyView, PolicyChangesView, PolicyDocument};
 use unstuck_api::request::{
     PastErrors, PolicyOperation, PolicyRequest, PolicyToTry, Query, Request, TrialQuery,
@@ -94,6 +96,22 @@ pub(crate) fn enable(call: &Call) -> Answered {
 pub(crate) fn disable(call: &Call) -> Answered {
     let ReasonBody { reason: _ } = call.json()?;
     change(call, PolicyOperation::Disable { names: vec![call.part("name").to_owned()] }).map(Answer::json)
+}
+
+/// Enables, disables or deletes several policies, as a whole or not at all.
+pub(crate) fn enable_many(call: &Call) -> Answered {
+    let NamesBody { names } = call.json()?;
+    change(call, PolicyOperation::Enable { names }).map(Answer::json)
+}
+
+pub(crate) fn disable_many(call: &Call) -> Answered {
+    let NamesBody { names } = call.json()?;
+    change(call, PolicyOperation::Disable { names }).map(Answer::json)
+}
+
+pub(crate) fn delete_many(call: &Call) -> Answered {
+    let NamesBody { names } = call.json()?;
+    change(call, PolicyOperation::Delete { names }).map(Answer::json)
 }
 
 pub(crate) fn pause(call: &Call) -> Answered {

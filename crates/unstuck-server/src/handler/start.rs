@@ -30,7 +30,7 @@ pub(crate) fn start(call: Call) -> BoxFuture<Answered> {
         let turn = take_turn(&app, &app.changes).await?;
         let order = run_blocking(turn, move || {
             let body: StartBody = asked.json()?;
-            let mut flows = StartFlows::new(asked.app.settings.allow_run);
+            let mut flows = StartFlows::new(asked.app.service.allow_run);
             let (service, reader) = (&asked.app.service, asked.app.reader());
             Ok(build_start(service, reader, &mut flows, body, &asked.by(), now())?)
         })
@@ -126,7 +126,7 @@ fn build_orders(call: &Call) -> Result<Vec<Result<StartRun, Problem>>, Problem> 
         problem.about.max = u64::try_from(most).ok();
         return Err(Problem::from(problem));
     }
-    let (mut flows, by, at) = (StartFlows::new(call.app.settings.allow_run), call.by(), now());
+    let (mut flows, by, at) = (StartFlows::new(call.app.service.allow_run), call.by(), now());
     let (service, reader) = (&call.app.service, call.app.reader());
     let build = |body| build_start(service, reader, &mut flows, body, &by, at).map_err(Problem::from);
     Ok(runs.into_iter().map(build).collect())

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 use unstuck_api::ProblemType;
+use unstuck_api::http::StartBody;
+use unstuck_client::{Client, ClientError};
 use unstuck_engine::engine::{Engine, Settings};
 use unstuck_engine::executor::process::ProcessExecutor;
 use unstuck_engine::runtime::Runtime;
@@ -19,8 +21,8 @@ use crate::error::CommandError;
 use crate::view::json_text;
 use crate::view::output::Output;
 use unstuck_api::request::{
-    BulkOperation, BulkRequest, BulkVerb, PolicyOperation, PolicyRequest, Query, Request, RunOperation,
-    RunRequest,
+    BulkOperation, BulkRequest, BulkVerb, FlowOperation, FlowRequest, PolicyOperation, PolicyRequest, Query,
+    Request, RunOperation, RunRequest, StartRequest,
 };
 use unstuck_service::flows::compile_flow;
 use unstuck_service::{Service, ServiceError, SilentOwner};
@@ -69,6 +71,20 @@ impl StoreLocation {
         self.send_or_handle_request(&Request::Policies(PolicyRequest { by: user_name(), what }), makes_store)
     }
 
+    /// Starts a run. Without a server it is stored, and executed by the next server of the store.
+    pub(crate) fn start_run(&self, start: StartBody) -> Result<Answer, CommandError> {
+        self.send_request(&Request::Start(Box::new(StartRequest { by: user_name(), start })))
+    }
+
+    /// Sends a request about flows. Applying creates the store, because flows may be there before the first run.
+    pub(crate) fn change_flows(&self, what: FlowOperation) -> Result<Answer, CommandError> {
+        let makes_store = matches!(what, FlowOperation::Apply { dry_run: false, .. });
+        if makes_store && !self.has_store() {
+            self.create_folder()?;
+        }
+        self.send_or_handle_request(&Request::Flows(FlowRequest { by: user_name(), what }), makes_store)
+    }
+
     /// Sends a request about bulk actions.
     pub(crate) fn change_bulk(&self, what: BulkOperation) -> Result<Answer, CommandError> {
         self.send_request(&Request::Bulk(BulkRequest { by: user_name(), what }))
@@ -82,6 +98,9 @@ impl StoreLocation {
     /// hands. A request whose outcome is unknown is not repeated unless that is safe. With `makes_store`, the store may
     /// not exist yet.
     fn send_or_handle_request(&self, request: &Request, makes_store: bool) -> Result<Answer, CommandError> {
+        if let Some(server) = &self.server {
+            return send_to_server(server, request).map(Answer);
+        }
         let until = Instant::now() + PATIENCE;
         loop {
             if !makes_store && !self.has_store() {
@@ -177,7 +196,11 @@ impl StoreLocation {
             }
             (
                 Opened::ForReading(_) | Opened::Owned(_),
-                Request::Change(_) | Request::Policies(_) | Request::Bulk(_),
+                Request::Change(_)
+                | Request::Policies(_)
+                | Request::Bulk(_)
+                | Request::Start(_)
+                | Request::Flows(_),
             ) => Err(ServiceError::internal("the store is open for reading only")),
         };
         answer.map_err(CommandError::from)
@@ -198,18 +221,50 @@ fn is_forget_request(request: &Request) -> bool {
         Request::Bulk(request) => {
             matches!(&request.what, BulkOperation::Begin(begin) if matches!(begin.action, BulkVerb::Forget))
         }
-        Request::Query(_) | Request::Policies(_) => false,
+        Request::Query(_) | Request::Policies(_) | Request::Start(_) | Request::Flows(_) => false,
+    }
+}
+
+/// Sends a request to a server; one that can be repeated is, if its answer was lost.
+fn send_to_server(server: &Client, request: &Request) -> Result<String, CommandError> {
+    let answered = match server.request(request) {
+        Err(ClientError::Lost(_)) if request.may_be_repeated() => server.request(request),
+        answered => answered,
+    };
+    answered.map_err(|error| match error {
+        ClientError::Lost(sentence) if !matches!(request, Request::Query(_)) => CommandError::unknown(
+            ProblemType::Stopping,
+            format!("{sentence}. To see whether the command was carried out: {}", look_command(request)),
+        ),
+        error => unanswered_query(error),
+    })
+}
+
+/// Builds the error of something that changes nothing and was not answered.
+pub(crate) fn unanswered_query(error: ClientError) -> CommandError {
+    match error {
+        ClientError::Problem(problem) if problem.status == 503 => CommandError::Unavailable(problem),
+        ClientError::Problem(problem) => CommandError::Problem(problem),
+        ClientError::Unreachable(sentence) | ClientError::Lost(sentence) => {
+            CommandError::unavailable(ProblemType::StoreAway, sentence)
+        }
+    }
+}
+
+/// Returns the command that shows whether a request was carried out.
+fn look_command(request: &Request) -> String {
+    match request {
+        Request::Change(change) => format!("unstuck history {}", change.run),
+        Request::Policies(_) => "unstuck policy audit".to_owned(),
+        Request::Bulk(_) => "unstuck bulk list".to_owned(),
+        Request::Query(_) | Request::Start(_) => "unstuck runs".to_owned(),
+        Request::Flows(_) => "unstuck flow list".to_owned(),
     }
 }
 
 /// Builds the error of a request whose answer was lost, with the command that shows whether it was carried out.
 fn unknown_outcome_error(request: &Request) -> CommandError {
-    let command = match request {
-        Request::Change(change) => format!("unstuck history {}", change.run),
-        Request::Policies(_) => "unstuck policy audit".to_owned(),
-        Request::Bulk(_) => "unstuck bulk list".to_owned(),
-        Request::Query(_) => "unstuck runs".to_owned(),
-    };
+    let command = look_command(request);
     CommandError::unknown(
         ProblemType::Stopping,
         format!(

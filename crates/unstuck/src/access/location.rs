@@ -1,21 +1,37 @@
-//! Where the store is: from the command line, else the environment, else the user's data folder.
+//! Where the store is: a server or a folder, from the command line, else the environment, else the user's data folder.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use unstuck_client::{Address, BadAddress, Client};
 use unstuck_store::contract::StoreError;
 
+use crate::access::user_name;
 use crate::error::{CommandError, without_os_number};
 use crate::view::text;
 
 /// The variable that names the folder of the store.
 const VARIABLE: &str = "UNSTUCK_STORE";
 
-/// Which store a command is about.
+/// The variable that names a server.
+const SERVER_VARIABLE: &str = "UNSTUCK_SERVER";
+
+/// Which store a command is about: in a folder of this machine, or behind a server.
 #[derive(clap::Args)]
 pub(crate) struct StoreArgument {
+    #[command(flatten)]
+    local: LocalStoreArgument,
+
+    /// A server to ask instead, such as `http://127.0.0.1:7070`. [default: `$UNSTUCK_SERVER`, if that is set and --store is not given]
+    #[arg(long, value_name = "URL", value_hint = clap::ValueHint::Url, conflicts_with = "store")]
+    server: Option<String>,
+}
+
+/// Which store of this machine a command is about.
+#[derive(clap::Args)]
+pub(crate) struct LocalStoreArgument {
     /// The folder of the store. [default: `$UNSTUCK_STORE`, else `unstuck` in the folder for user data]
     #[arg(long, value_name = "PATH", value_hint = clap::ValueHint::DirPath)]
     store: Option<PathBuf>,
@@ -27,9 +43,25 @@ pub(crate) struct StoreLocation {
     pub(crate) directory: PathBuf,
     /// What a command that is to be typed needs to find the same store: ` --store PATH`, or nothing.
     pub(crate) option: String,
+    /// The server that has it, where it is not on this machine.
+    pub(crate) server: Option<Client>,
 }
 
 impl StoreArgument {
+    /// Determines the server, or the folder of the store.
+    pub(crate) fn place(&self) -> Result<StoreLocation, CommandError> {
+        if self.local.is_given() {
+            return self.local.place();
+        }
+        let of_environment = std::env::var(SERVER_VARIABLE).ok().filter(|url| !url.is_empty());
+        match self.server.as_ref().or(of_environment.as_ref()) {
+            Some(url) => StoreLocation::of_server(url, self.server.is_some()),
+            None => self.local.place(),
+        }
+    }
+}
+
+impl LocalStoreArgument {
     /// Returns whether the command line names a store.
     pub(crate) fn is_given(&self) -> bool {
         self.store.is_some()
@@ -40,7 +72,7 @@ impl StoreArgument {
         if let Some(given) = &self.store {
             let directory = absolute_path(given);
             let option = format!(" --store {}", text::shell_word(&directory.to_string_lossy()));
-            return StoreLocation { directory, option }.check_owner();
+            return StoreLocation { directory, option, server: None }.check_owner();
         }
         let directory = default_directory(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
             .ok_or_else(|| {
@@ -48,11 +80,23 @@ impl StoreArgument {
                     "no folder for the store: HOME is not set. Name one with --store PATH or {VARIABLE}"
                 ))
             })?;
-        StoreLocation { directory: absolute_path(&directory), option: String::new() }.check_owner()
+        StoreLocation { directory: absolute_path(&directory), option: String::new(), server: None }
+            .check_owner()
     }
 }
 
 impl StoreLocation {
+    /// Finds the store behind a server; `is_given` where the command line names it.
+    fn of_server(url: &str, is_given: bool) -> Result<StoreLocation, CommandError> {
+        let address: Address = url.parse().map_err(|bad: BadAddress| {
+            let whence = if is_given { "--server" } else { SERVER_VARIABLE };
+            CommandError::new(format!("{whence}: {bad}"))
+        })?;
+        let option = if is_given { format!(" --server {}", text::shell_word(url)) } else { String::new() };
+        let server = Some(Client::new(address, user_name()));
+        Ok(StoreLocation { directory: PathBuf::new(), option, server })
+    }
+
     /// Refuses a store of another user, who could make this one execute commands.
     fn check_owner(self) -> Result<StoreLocation, CommandError> {
         match unstuck_sqlite::check_access(&self.directory) {
@@ -65,7 +109,7 @@ impl StoreLocation {
 
     /// Returns whether there is a store.
     pub(crate) fn has_store(&self) -> bool {
-        unstuck_sqlite::has_store(&self.directory)
+        self.server.is_some() || unstuck_sqlite::has_store(&self.directory)
     }
 
     /// Builds the error that there is no store, with what creates one.

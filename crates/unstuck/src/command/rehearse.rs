@@ -18,7 +18,7 @@ use unstuck_sim::rehearse::{self, EndKind, Keep, Rehearsal, Report, Timeline};
 
 use crate::CommandResult;
 use crate::Format;
-use crate::access::location::StoreArgument;
+use crate::access::location::LocalStoreArgument;
 use crate::error::CommandError;
 use crate::input::json_input;
 use crate::view::json_text;
@@ -94,7 +94,7 @@ pub(crate) struct Arguments {
     stats: bool,
 
     #[command(flatten)]
-    store: StoreArgument,
+    store: LocalStoreArgument,
 }
 
 const STORE: &str = "Use the policies of the store in this folder, which is only read; --policies adds to them, or replaces those with the same name";

@@ -27,7 +27,7 @@ use self::processes::Processes;
 use self::watch::Watch;
 use crate::CommandResult;
 use crate::Format;
-use crate::access::location::StoreArgument;
+use crate::access::location::LocalStoreArgument;
 use crate::error::{CommandError, without_os_number};
 use crate::input::json_input;
 use crate::input::source::STDIN;
@@ -78,7 +78,7 @@ pub(crate) struct Arguments {
     max_load: Option<u32>,
 
     #[command(flatten)]
-    store: StoreArgument,
+    store: LocalStoreArgument,
 }
 
 const EXAMPLES: &str = "\
@@ -92,7 +92,7 @@ Examples:
 /// What to do where the key has a run already.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[clap(rename_all = "camelCase")]
-enum OnDuplicate {
+pub(crate) enum OnDuplicate {
     Return,
     RestartIfFinal,
     Refuse,

@@ -1,6 +1,6 @@
 //! `unstuck serve`: executes every run of a store and answers over HTTP, until it is told to stop.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 
 use serde_json::json;
@@ -18,7 +18,7 @@ use unstuck_store::contract::StoreError;
 use crate::CommandResult;
 use crate::Format;
 use crate::access::engine;
-use crate::access::location::{StoreArgument, StoreLocation};
+use crate::access::location::{LocalStoreArgument, StoreLocation};
 use crate::access::socket;
 use crate::command::run::processes::Processes;
 use crate::command::run::{default_load, signals};
@@ -57,7 +57,7 @@ pub(crate) struct Arguments {
     max_load: Option<u32>,
 
     #[command(flatten)]
-    store: StoreArgument,
+    store: LocalStoreArgument,
 }
 
 const EXAMPLES: &str = "\
@@ -73,6 +73,9 @@ impl Arguments {
                 self.listen
             )));
         }
+        let listener =
+            TcpListener::bind(self.listen).map_err(|error| describe_bind_error(self.listen, &error))?;
+        let address = listener.local_addr().map_err(|error| cannot("find out its own address", &error))?;
         let place = self.store.place()?;
         if !place.has_store() {
             place.create_folder()?;
@@ -81,17 +84,16 @@ impl Arguments {
         let processes = self.allow_run.then(|| Processes::new(self.max_load.unwrap_or_else(default_load)));
         let engine = Engine::new(store, compile_flow(), engine::engine_settings(None)?)?;
         let runtime = Runtime::start(engine, build_executors(processes.as_ref()), None);
-        let service = Service { option: place.option.clone(), ..Service::default() };
-        let socket =
-            socket::Server::start(&place.directory, service.clone(), runtime.handle()).map_err(|error| {
-                CommandError::new(format!(
-                    "cannot listen for commands in {}: {}",
-                    place.directory.display(),
-                    without_os_number(&error)
-                ))
-            })?;
+        let service = Service {
+            option: place.option.clone(),
+            serves: Some(format!("http://{address}")),
+            allow_run: self.allow_run,
+            ..Service::default()
+        };
+        let socket = socket::Server::start(&place.directory, service.clone(), runtime.handle())
+            .map_err(|error| cannot("listen for commands in the folder of the store", &error))?;
         let app = App::new(service, runtime.handle(), self.settings());
-        let served = serve(app, self.listen, processes, format);
+        let served = serve(app, listener, processes, || announce(address, format));
         socket.close();
         let stopped = runtime.stop();
         served?;
@@ -102,10 +104,8 @@ impl Arguments {
         let name = self.name.clone().unwrap_or_else(host_name);
         let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
         ServerSettings {
-            listen: self.listen,
             name: name.into(),
             directory: directory.to_string_lossy().into(),
-            allow_run: self.allow_run,
             limits: Limits::default(),
         }
     }
@@ -138,24 +138,27 @@ fn build_executors(processes: Option<&Processes>) -> Vec<Box<dyn Executor>> {
 /// Answers over HTTP until a signal comes.
 fn serve(
     app: App,
-    address: SocketAddr,
+    listener: TcpListener,
     processes: Option<Processes>,
-    format: Format,
+    announce: impl FnOnce() -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
-    let cannot = |what: &str, error: &std::io::Error| {
-        CommandError::new(format!("cannot {what}: {}", without_os_number(error)))
-    };
     let threads = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .thread_name("unstuck-http")
         .build()
         .map_err(|error| cannot("start the threads of the server", &error))?;
-    let server = threads.block_on(Server::bind(app)).map_err(|error| describe_bind_error(address, &error))?;
-    let address = server.address().map_err(|error| cannot("find out its own address", &error))?;
-    stop_on_signal(server.stopping(), processes).map_err(|error| cannot("listen for Ctrl-C", &error))?;
-    announce(address, format)?;
-    threads.block_on(server.serve());
-    Ok(())
+    let serving = async {
+        let server = Server::new(app, listener).map_err(|error| cannot("listen", &error))?;
+        stop_on_signal(server.stopping(), processes).map_err(|error| cannot("listen for Ctrl-C", &error))?;
+        announce()?;
+        server.serve().await;
+        Ok(())
+    };
+    threads.block_on(serving)
+}
+
+fn cannot(what: &str, error: &std::io::Error) -> CommandError {
+    CommandError::new(format!("cannot {what}: {}", without_os_number(error)))
 }
 
 fn describe_bind_error(address: SocketAddr, error: &std::io::Error) -> CommandError {

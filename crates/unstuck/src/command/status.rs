@@ -14,6 +14,7 @@ use crate::view::style;
 use crate::view::style::style_of_word;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
+use unstuck_api::owner::OwnerView;
 use unstuck_api::request::Query;
 use unstuck_api::status::StatusView;
 use unstuck_service::owner::{describe_run, shown_state, state_phrase};
@@ -105,6 +106,10 @@ fn show_needs_person(status: &StatusView, stdout: &mut Output, option: &str) {
 /// Shows which process executes which run, or how to continue idle runs.
 fn show_executing(status: &StatusView, stdout: &mut Output) {
     match &status.executes {
+        Some(OwnerView { process, serves: Some(url), .. }) => {
+            let line = format!("Process {process} serves this store at {url} and executes its runs.");
+            stdout.line(&text::visible(&line));
+        }
         Some(driven) => {
             let run = describe_run(driven);
             let run = run.as_deref().unwrap_or("no run");

@@ -32,7 +32,7 @@ impl Source {
     }
 
     /// Returns the folder of the file, where local processes start.
-    fn directory(&self) -> String {
+    pub(crate) fn directory(&self) -> String {
         let folder = if self.file == STDIN { None } else { Path::new(&self.file).parent() };
         let folder = folder.filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());

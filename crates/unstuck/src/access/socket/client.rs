@@ -86,7 +86,11 @@ pub(crate) fn send_request(directory: &Path, option: &str, request: &Request) ->
     let patience = match request {
         _ if request.takes_long() => LONG_PATIENCE,
         Request::Query(_) => READING_PATIENCE,
-        Request::Change(_) | Request::Policies(_) | Request::Bulk(_) => PATIENCE,
+        Request::Change(_)
+        | Request::Policies(_)
+        | Request::Bulk(_)
+        | Request::Start(_)
+        | Request::Flows(_) => PATIENCE,
     };
     let heard = exchange_lines(&mut stream, &line, patience).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {

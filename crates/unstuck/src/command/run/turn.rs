@@ -19,6 +19,7 @@ use crate::view::changed;
 use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::text;
+use unstuck_api::ProblemType;
 use unstuck_api::owner::{KeyView, OwnerView};
 use unstuck_api::request::{Query, Request};
 use unstuck_service::owner::{describe_run, state_phrase};
@@ -71,6 +72,9 @@ pub(super) fn wait_for_store(
             Err(error) => return Err(error.into()),
         }
         match find_owner(place)? {
+            Some(OwnerView { process, serves: Some(url), .. }) => {
+                return Err(NotBegun::Failed(served_store_error(place, process, &url)));
+            }
             Some(driven) if shown != Some(driven.process) => {
                 // An idle run is continued here once the store is free.
                 if let Some(keyed) = of_key()?.filter(|keyed| !keyed.is_idle) {
@@ -105,6 +109,18 @@ fn find_owner(place: &StoreLocation) -> Result<Option<OwnerView>, CommandError> 
         Err(SocketError::Nobody | SocketError::HungUp | SocketError::Busy) => Ok(None),
         Err(unheard) => Err(unheard.into()),
     }
+}
+
+/// Builds the error that a server has the store, which does not end by itself.
+fn served_store_error(place: &StoreLocation, process: u32, url: &str) -> CommandError {
+    CommandError::unavailable(
+        ProblemType::StoreAway,
+        format!(
+            "process {process} serves the store {} at {url} and executes its runs. To run the flow there: `unstuck flow apply FILE{option}`, then `unstuck start FLOW --wait{option}`. Or use another store: --store PATH",
+            place.directory.display(),
+            option = place.option,
+        ),
+    )
 }
 
 /// Shows which process is waited for.

@@ -7,7 +7,7 @@ use unstuck_sqlite::verify::{CheckProgress, CheckReport};
 
 use crate::CommandResult;
 use crate::Format;
-use crate::access::location::StoreArgument;
+use crate::access::location::LocalStoreArgument;
 use crate::exit;
 use crate::view::json_text;
 use crate::view::output::Output;
@@ -24,7 +24,7 @@ use unstuck_service::flows::compile_flow;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    store: StoreArgument,
+    store: LocalStoreArgument,
 }
 
 const EXAMPLES: &str = "\

@@ -8,7 +8,7 @@ use unstuck_store::contract::StoreError;
 
 use crate::CommandResult;
 use crate::Format;
-use crate::access::location::StoreArgument;
+use crate::access::location::LocalStoreArgument;
 use crate::error::CommandError;
 use crate::view::json_text;
 use crate::view::output::Output;
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     to: PathBuf,
 
     #[command(flatten)]
-    store: StoreArgument,
+    store: LocalStoreArgument,
 }
 
 const EXAMPLES: &str = "\

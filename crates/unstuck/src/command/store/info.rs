@@ -8,7 +8,7 @@ use unstuck_core::id::RunId;
 
 use crate::CommandResult;
 use crate::Format;
-use crate::access::location::StoreArgument;
+use crate::access::location::LocalStoreArgument;
 use crate::access::socket;
 use crate::access::socket::SocketError;
 use crate::error::CommandError;
@@ -27,7 +27,7 @@ use unstuck_service::clock::Clock;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    store: StoreArgument,
+    store: LocalStoreArgument,
 }
 
 const EXAMPLES: &str = "\

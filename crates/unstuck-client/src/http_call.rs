@@ -1,0 +1,355 @@
+//! Requests as HTTP calls, and what is answered as the views of these requests.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use unstuck_api::ProblemDocument;
+use unstuck_api::http::{
+    AcknowledgeBody, ApplyBody, BulkAction, BulkBody, ChooseBody, CompleteBody, NamesBody, PausePoliciesBody,
+    ReasonBody, RerunBody, RerunWhat, ResumeBody, SignalBody, SkipBody, TrialBody, UnpausePoliciesBody,
+};
+use unstuck_api::request::{
+    BulkOperation, BulkVerb, ErrorsQuery, FlowOperation, NewBulk, PolicyOperation, PolicyToTry, Query,
+    Request, RerunScope, RunOperation, RunsQuery, TrialQuery,
+};
+
+use crate::client::{HttpAnswer, read_problem};
+
+/// What may stand in a path as it is.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'@');
+
+/// An HTTP request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HttpCall {
+    pub(crate) method: &'static str,
+    path: String,
+    query: Vec<(&'static str, String)>,
+    pub(crate) accept: &'static str,
+    pub(crate) content: &'static str,
+    pub(crate) body: Option<String>,
+}
+
+impl HttpCall {
+    fn new(method: &'static str, parts: &[&str]) -> HttpCall {
+        let path = parts.iter().map(|part| format!("/{}", utf8_percent_encode(part, PLAIN))).collect();
+        let (accept, content) = ("application/json", "application/json");
+        HttpCall { method, path, query: Vec::new(), accept, content, body: None }
+    }
+
+    pub(crate) fn get(parts: &[&str]) -> HttpCall {
+        HttpCall::new("GET", parts)
+    }
+
+    fn delete(parts: &[&str]) -> HttpCall {
+        HttpCall::new("DELETE", parts)
+    }
+
+    fn post(parts: &[&str], body: &impl Serialize) -> HttpCall {
+        HttpCall { body: serde_json::to_string(body).ok(), ..HttpCall::new("POST", parts) }
+    }
+
+    /// Adds a parameter, if there is one.
+    pub(crate) fn with(mut self, name: &'static str, value: Option<impl ToString>) -> HttpCall {
+        self.query.extend(value.map(|value| (name, value.to_string())));
+        self
+    }
+
+    /// Returns path and query, as the first line of a request has them.
+    pub(crate) fn target(&self) -> String {
+        if self.query.is_empty() {
+            return self.path.clone();
+        }
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.query).finish();
+        format!("{}?{query}", self.path)
+    }
+}
+
+/// Builds the call of a request; none where it takes several.
+pub(crate) fn build_call(request: &Request) -> Option<HttpCall> {
+    Some(match request {
+        Request::Query(query) => return call_of_query(query),
+        Request::Change(change) => call_of_change(&change.run, &change.what),
+        Request::Policies(request) => call_of_policies(&request.what),
+        Request::Bulk(request) => call_of_bulk(&request.what),
+        Request::Start(request) => HttpCall::post(&["v1", "runs"], &request.start),
+        Request::Flows(request) => call_of_flows(&request.what),
+    })
+}
+
+fn call_of_query(query: &Query) -> Option<HttpCall> {
+    let get = |parts: &[&str]| HttpCall::get(parts);
+    Some(match query {
+        // Which process that is does not matter to somebody on another machine.
+        Query::Owner | Query::Executing | Query::Names { .. } | Query::Key { .. } => return None,
+        Query::Status => get(&["v1", "status"]),
+        Query::Runs(wanted) => call_of_runs(wanted),
+        Query::Show { run } => get(&["v1", "runs", run]),
+        Query::Explain { run } => get(&["v1", "runs", run, "explain"]),
+        Query::ExplainPage { run, columns } => {
+            let call = get(&["v1", "runs", run, "explain"]).with("columns", *columns);
+            HttpCall { accept: "text/plain", ..call }
+        }
+        Query::History { run, after, limit } => get(&["v1", "runs", run, "history"])
+            .with("after", Some(after))
+            .with("limit", Some((*limit).min(10_000))),
+        Query::Logs { run, step } => get(&["v1", "runs", run, "logs"]).with("step", step.as_ref()),
+        Query::Policies | Query::Kept { .. } => get(&["v1", "policies"]),
+        Query::Policy { name } => get(&["v1", "policies", name]),
+        Query::Audit { name, before, limit } => get(&["v1", "policies", "audit"])
+            .with("name", name.as_ref())
+            .with("after", *before)
+            .with("limit", Some((*limit).min(1_000))),
+        Query::Trial(of) => call_of_trial(of),
+        Query::Errors(wanted) => call_of_errors(wanted),
+        Query::ErrorGroup { group } => get(&["v1", "errors", group]),
+        Query::Bulks { open_only, after, limit } => get(&["v1", "bulk"])
+            .with("open", open_only.then_some(true))
+            .with("after", after.as_ref())
+            .with("limit", Some((*limit).min(1_000))),
+        Query::Bulk { bulk } => get(&["v1", "bulk", bulk]),
+        Query::BulkTargets { bulk, from, limit } => get(&["v1", "bulk", bulk, "targets"])
+            .with("after", Some(from))
+            .with("limit", Some((*limit).min(1_000))),
+        Query::Flows { after, limit } => {
+            get(&["v1", "flows"]).with("after", after.as_ref()).with("limit", Some((*limit).min(1_000)))
+        }
+        Query::Flow { flow, version } => get(&["v1", "flows", flow]).with("version", version.as_ref()),
+    })
+}
+
+fn call_of_runs(wanted: &RunsQuery) -> HttpCall {
+    let mut call = HttpCall::get(&["v1", "runs"]);
+    for state in &wanted.states {
+        call = call.with("state", Some(state.word()));
+    }
+    for (name, value) in &wanted.labels {
+        call = call.with("label", Some(format!("{name}:{value}")));
+    }
+    call.with("flow", wanted.flow.as_ref())
+        .with("key", wanted.key.as_ref())
+        .with("since", wanted.since)
+        .with("until", wanted.until)
+        .with("group", wanted.group.as_ref())
+        .with("cause", wanted.cause.as_ref())
+        .with("all", wanted.all.then_some(true))
+        .with("limit", Some(wanted.limit.min(1_000)))
+        .with("after", wanted.after.as_ref())
+}
+
+fn call_of_errors(wanted: &ErrorsQuery) -> HttpCall {
+    HttpCall::get(&["v1", "errors"])
+        .with("flow", wanted.flow.as_ref())
+        .with("action", wanted.action.as_ref())
+        .with("since", wanted.since)
+        .with("limit", Some(wanted.limit.min(1_000)))
+        .with("after", wanted.after.as_ref())
+}
+
+fn call_of_trial(of: &TrialQuery) -> HttpCall {
+    let (policies, names) = match &of.policies {
+        PolicyToTry::Drafts(drafts) => (drafts.clone(), Vec::new()),
+        PolicyToTry::Named(name) => (Vec::new(), vec![name.clone()]),
+    };
+    let past = of.past.as_ref();
+    let body = TrialBody {
+        policies,
+        names,
+        since: past.map(|past| past.since.to_string()),
+        until: past.and_then(|past| past.until).map(|until| until.to_string()),
+    };
+    let what = if past.is_some() { "backtest" } else { "preview" };
+    HttpCall::post(&["v1", "policies", what], &body)
+}
+
+fn call_of_change(run: &str, what: &RunOperation) -> HttpCall {
+    match what {
+        RunOperation::Choose { step, choice } => {
+            act(run, "choose", &ChooseBody { step: step.clone(), choice: *choice, reason: None })
+        }
+        RunOperation::Resume { step, reason, input, step_input } => act(
+            run,
+            "resume",
+            &ResumeBody {
+                step: step.clone(),
+                input: raw(input.as_deref()),
+                step_input: raw(step_input.as_deref()),
+                reason: reason.clone(),
+            },
+        ),
+        RunOperation::Acknowledge { step, reason } => {
+            act(run, "ack", &AcknowledgeBody { step: step.clone(), reason: reason.clone() })
+        }
+        RunOperation::Complete { step, output, reason } => act(
+            run,
+            "complete",
+            &CompleteBody { step: step.clone(), output: raw(Some(output)), reason: reason.clone() },
+        ),
+        RunOperation::Skip { step, reason } => {
+            act(run, "skip", &SkipBody { step: step.clone(), reason: reason.clone() })
+        }
+        RunOperation::Pause { reason } => act(run, "pause", &ReasonBody { reason: reason.clone() }),
+        RunOperation::Unpause => act(run, "unpause", &ReasonBody { reason: None }),
+        RunOperation::Cancel { reason } => act(run, "cancel", &ReasonBody { reason: reason.clone() }),
+        RunOperation::Signal { name, payload } => {
+            act(run, "signal", &SignalBody { name: name.clone(), payload: raw(Some(payload)) })
+        }
+        RunOperation::Rerun { again, input, step_input } => {
+            let (what, steps) = rerun_scope(again);
+            let (input, step_input) = (raw(input.as_deref()), raw(step_input.as_deref()));
+            act(run, "rerun", &RerunBody { what: Some(what), steps, input, step_input, reason: None })
+        }
+        RunOperation::Forget => HttpCall::delete(&["v1", "runs", run]),
+    }
+}
+
+fn act(run: &str, verb: &str, body: &impl Serialize) -> HttpCall {
+    HttpCall::post(&["v1", "runs", run, verb], body)
+}
+
+fn rerun_scope(again: &RerunScope) -> (RerunWhat, Vec<String>) {
+    match again {
+        RerunScope::Continue => (RerunWhat::Continue, Vec::new()),
+        RerunScope::All => (RerunWhat::All, Vec::new()),
+        RerunScope::Steps(steps) => (RerunWhat::Steps, steps.clone()),
+    }
+}
+
+/// Turns the text of some JSON into a value that is sent as it is; a text that is no JSON is refused before it comes here.
+fn raw(text: Option<&str>) -> Option<Box<RawValue>> {
+    text.and_then(|text| RawValue::from_string(text.to_owned()).ok())
+}
+
+fn call_of_policies(what: &PolicyOperation) -> HttpCall {
+    match what {
+        PolicyOperation::Load { drafts, replace } => {
+            HttpCall::post(&["v1", "policies"], drafts).with("replace", replace.then_some(true))
+        }
+        PolicyOperation::Enable { names } => policy_names("enable", names),
+        PolicyOperation::Disable { names } => policy_names("disable", names),
+        PolicyOperation::Delete { names } => policy_names("delete", names),
+        PolicyOperation::Pause { reason } => {
+            HttpCall::post(&["v1", "policies", "pause"], &PausePoliciesBody { reason: reason.clone() })
+        }
+        PolicyOperation::Unpause { rate } => {
+            HttpCall::post(&["v1", "policies", "unpause"], &UnpausePoliciesBody { rate: Some(*rate) })
+        }
+        PolicyOperation::Apply { names, rate } => HttpCall::post(
+            &["v1", "policies", "apply"],
+            &ApplyBody { names: names.clone(), rate: Some(*rate) },
+        ),
+    }
+}
+
+fn policy_names(verb: &str, names: &[String]) -> HttpCall {
+    HttpCall::post(&["v1", "policies", verb], &NamesBody { names: names.to_vec() })
+}
+
+fn call_of_bulk(what: &BulkOperation) -> HttpCall {
+    let post = |bulk: &str, verb: &str| HttpCall::post(&["v1", "bulk", bulk, verb], &json!({}));
+    match what {
+        BulkOperation::Begin(new) => {
+            HttpCall::post(&["v1", "bulk"], &bulk_body(new)).with("dryRun", new.dry_run.then_some(true))
+        }
+        BulkOperation::Pause { bulk } => post(bulk, "pause"),
+        BulkOperation::Unpause { bulk } => post(bulk, "unpause"),
+        BulkOperation::Cancel { bulk } => post(bulk, "cancel"),
+    }
+}
+
+fn bulk_body(new: &NewBulk) -> BulkBody {
+    let mut body = BulkBody {
+        runs: new.runs.clone(),
+        group: new.group.clone(),
+        flow: new.flow.clone(),
+        policy: new.policy.clone(),
+        state: new.state,
+        labels: new.labels.iter().cloned().collect(),
+        include_acknowledged: new.include_acknowledged,
+        needs_person: new.needs_person,
+        max: new.max,
+        rate: new.rate,
+        canary: new.canary,
+        reason: new.reason.clone(),
+        ..BulkBody::new(BulkAction::Cancel)
+    };
+    match &new.action {
+        BulkVerb::Resume { input, step_input } => {
+            body.action = BulkAction::Resume;
+            (body.input, body.step_input) = (raw(input.as_deref()), raw(step_input.as_deref()));
+        }
+        BulkVerb::Acknowledge => body.action = BulkAction::Ack,
+        BulkVerb::Cancel => body.action = BulkAction::Cancel,
+        BulkVerb::Rerun { again, input, step_input } => {
+            body.action = BulkAction::Rerun;
+            let (what, steps) = rerun_scope(again);
+            (body.what, body.steps) = (Some(what), steps);
+            (body.input, body.step_input) = (raw(input.as_deref()), raw(step_input.as_deref()));
+        }
+        BulkVerb::Choose { choice, step } => {
+            body.action = BulkAction::Choose;
+            (body.choice, body.step) = (Some(*choice), step.clone());
+        }
+        BulkVerb::Signal { name, payload } => {
+            body.action = BulkAction::Signal;
+            (body.name, body.payload) = (Some(name.clone()), raw(Some(payload)));
+        }
+        BulkVerb::Skip { step } => {
+            body.action = BulkAction::Skip;
+            body.step = Some(step.clone());
+        }
+        BulkVerb::Complete { step, output } => {
+            body.action = BulkAction::Complete;
+            (body.step, body.output) = (Some(step.clone()), raw(Some(output)));
+        }
+        BulkVerb::Forget => body.action = BulkAction::Forget,
+    }
+    body
+}
+
+fn call_of_flows(what: &FlowOperation) -> HttpCall {
+    match what {
+        FlowOperation::Apply { text, dry_run, .. } => HttpCall {
+            body: Some(text.clone()),
+            content: "application/yaml",
+            ..HttpCall::new("POST", &["v1", "flows"])
+        }
+        .with("dryRun", dry_run.then_some(true)),
+        FlowOperation::Delete { flow, version } => {
+            HttpCall::delete(&["v1", "flows", flow]).with("version", version.as_ref())
+        }
+    }
+}
+
+/// Reads an answer as the view that the service would have given.
+pub(crate) fn read_view(request: &Request, answer: HttpAnswer) -> Result<String, Box<ProblemDocument>> {
+    if answer.status >= 300 {
+        return Err(Box::new(read_problem(&answer)));
+    }
+    let body = answer.body;
+    let read = || serde_json::from_str::<Value>(&body).unwrap_or_default();
+    Ok(match request {
+        // The service has the run beside the command that continues it.
+        Request::Query(Query::Show { .. }) => {
+            let go_on = read()["goOn"].clone();
+            format!(r#"{{"run":{body},"goOn":{go_on}}}"#)
+        }
+        Request::Query(Query::ExplainPage { .. }) => json!(body).to_string(),
+        Request::Query(Query::Kept { names }) => {
+            let mut policies = read()["policies"].take();
+            if let Some(policies) = policies.as_array_mut() {
+                policies
+                    .retain(|policy| names.is_empty() || names.iter().any(|name| policy["name"] == *name));
+            }
+            policies.to_string()
+        }
+        // Nothing is answered where nothing is left to say.
+        Request::Flows(_) if body.is_empty() => "null".to_owned(),
+        Request::Query(_)
+        | Request::Change(_)
+        | Request::Policies(_)
+        | Request::Bulk(_)
+        | Request::Start(_)
+        | Request::Flows(_) => body,
+    })
+}

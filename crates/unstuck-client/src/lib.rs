@@ -1,0 +1,9 @@
+//! Talks to a server over its HTTP API. [`Client::request`] takes the same requests as the local socket of a store and gives the same
+//! views, so that a command does not care where it is answered.
+
+mod address;
+mod client;
+mod http_call;
+
+pub use address::{Address, BadAddress};
+pub use client::{Client, ClientError};
