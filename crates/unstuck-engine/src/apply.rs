@@ -68,6 +68,7 @@ impl Handle {
             by: by.clone(),
             reason: None,
             left_out: 0,
+            call: Arc::default(),
         };
         let unchanged = plan.unchanged;
         let Some(begun) = self.begin_with(order, targets)? else {

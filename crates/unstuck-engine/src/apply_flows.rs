@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use serde_json::json;
 use unstuck_core::decide::check_texts;
 use unstuck_core::event::Actor;
 use unstuck_core::id::FlowId;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
-    FlowChange, FlowChangeKind, FlowRecord, NewFlow, PlannedFlow, Store, StoreError,
+    AuditRecord, CallOutcome, FlowChange, FlowChangeKind, FlowRecord, NewFlow, PlannedFlow, Store, StoreError,
 };
 
+use crate::call::{Call, values};
 use crate::engine::Engine;
 use crate::flows::new_flow;
 use crate::request::EngineError;
@@ -55,6 +57,34 @@ pub struct FlowsOutcome {
     pub deleted: Vec<FlowRecord>,
 }
 
+impl FlowCommand {
+    fn reason(&self) -> Option<&Arc<str>> {
+        match self {
+            FlowCommand::Apply(apply) => apply.reason.as_ref(),
+            FlowCommand::Delete(delete) => delete.reason.as_ref(),
+        }
+    }
+}
+
+impl FlowsOutcome {
+    /// An entry for each version that is new, there again or deleted. Its definition is kept with the version.
+    fn audit(&self, call: &Call, reason: Option<&Arc<str>>, at: Time) -> Vec<AuditRecord> {
+        let of = |record: &FlowRecord| json!({ "version": record.version, "id": record.id.to_string() });
+        let entry = |what: &str, record: &FlowRecord, before, after| {
+            let thing = Some(record.name.clone());
+            call.entry(at, what, (None, thing), reason.cloned(), values(before, after))
+        };
+        let applied = self.applied.iter().filter_map(|(record, what)| match what {
+            FlowChangeKind::Added => entry("flow.added", record, None, Some(of(record))),
+            FlowChangeKind::Changed => entry("flow.changed", record, None, Some(of(record))),
+            FlowChangeKind::Unchanged => None,
+        });
+        let deleted =
+            self.deleted.iter().filter_map(|record| entry("flow.deleted", record, Some(of(record)), None));
+        applied.chain(deleted).collect()
+    }
+}
+
 /// What a command comes to, before it is durable.
 struct FlowPlan {
     records: Vec<FlowRecord>,
@@ -65,22 +95,28 @@ struct FlowPlan {
 impl<S: Store> Engine<S> {
     /// Carries out a command about flows, between two batches: it is durable before anything is started by it.
     #[expect(clippy::needless_pass_by_value, reason = "it is given once, and may be decided several times")]
-    pub fn change_flows(&mut self, command: FlowCommand, now: Time) -> Result<FlowsOutcome, EngineError> {
+    pub fn change_flows(
+        &mut self,
+        command: FlowCommand,
+        call: &Call,
+        now: Time,
+    ) -> Result<FlowsOutcome, EngineError> {
         self.take_time(now);
         if let Some(error) = &self.stopped {
             return Err(error.clone().into());
         }
-        let (by, reason) = match &command {
-            FlowCommand::Apply(apply) => (&apply.by, &apply.reason),
-            FlowCommand::Delete(delete) => (&delete.by, &delete.reason),
+        let by = match &command {
+            FlowCommand::Apply(apply) => &apply.by,
+            FlowCommand::Delete(delete) => &delete.by,
         };
-        check_texts(by, reason.as_deref())?;
+        check_texts(by, command.reason().map(|reason| &**reason))?;
         let mut tries = 0;
         loop {
             let newest = self.store.versions()?;
             self.refresh_shared(newest)?;
             tries += 1;
-            match self.try_change_flows(&command) {
+            self.check_key(call)?;
+            match self.try_change_flows(&command, call) {
                 // Another server was quicker: it is decided again on what that left.
                 Err(EngineError::Store(StoreError::Conflict(_))) if tries < MAX_TRIES => {}
                 result => return result,
@@ -88,15 +124,31 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    fn try_change_flows(&mut self, command: &FlowCommand) -> Result<FlowsOutcome, EngineError> {
+    fn try_change_flows(&mut self, command: &FlowCommand, call: &Call) -> Result<FlowsOutcome, EngineError> {
         let plan = match command {
             FlowCommand::Apply(apply) => self.plan_apply(apply)?,
             FlowCommand::Delete(delete) => self.plan_delete(delete)?,
         };
-        if plan.is_dry_run || plan.records.is_empty() {
+        if plan.is_dry_run {
             return Ok(plan.outcome);
         }
-        let change = FlowChange { records: plan.records };
+        let recorded = match command {
+            FlowCommand::Apply(_) => {
+                let each = plan.outcome.applied.iter();
+                CallOutcome::FlowsApplied { flows: each.map(|(record, what)| (record.id, *what)).collect() }
+            }
+            FlowCommand::Delete(_) => {
+                let each = plan.outcome.deleted.iter();
+                CallOutcome::FlowsDeleted { flows: each.map(|record| record.id).collect() }
+            }
+        };
+        if plan.records.is_empty() {
+            self.record_unchanged(call, recorded)?;
+            return Ok(plan.outcome);
+        }
+        let at = self.store_time();
+        let ledger = call.ledger(at, recorded, plan.outcome.audit(call, command.reason(), at));
+        let change = FlowChange { records: plan.records, ledger };
         let ids: Vec<FlowId> = change.records.iter().map(|record| record.id).collect();
         self.store.change_flows(change, self.known.flows)?;
         self.known.flows = self.store.versions()?.flows;

@@ -1,5 +1,6 @@
 //! One batch: commands are decided on the runs they touch, and what comes of it becomes one transaction.
 
+mod calls;
 mod load;
 mod notices;
 mod things;
@@ -38,6 +39,7 @@ use unstuck_core::time::Time;
 use unstuck_core::wakeup::{wakeup, wakeups};
 use unstuck_store::contract::{BatchId, NoticeId, RunChange, Stage, Store, StoreError};
 
+use self::calls::BatchCalls;
 use self::load::Missing;
 pub(crate) use self::load::{Deferred, PayloadRead};
 use self::things::BatchThings;
@@ -110,6 +112,8 @@ pub(crate) struct Batch {
     pub(crate) due_things: Vec<ThingRef>,
     /// Runs by flow and key: those that the store has told, and those of this batch, which it does not know yet.
     keys: HashMap<(Arc<str>, Arc<str>), RunId>,
+    /// What comes with requests.
+    calls: BatchCalls,
     /// The highest priority that waits, by queue.
     waiting: Vec<(Arc<str>, i32)>,
     /// Runs that stored notices are about.
@@ -423,6 +427,7 @@ impl Batch {
             || !self.postponed.is_empty()
             || self.things.has_changes()
             || !self.logs.is_empty()
+            || !self.calls.is_empty()
             || self.runs.values().any(|working| working.run.is_some() && working.is_changed())
     }
 
@@ -493,6 +498,8 @@ impl Batch {
             things,
             results,
             interrupts: Vec::new(),
+            idempotency: self.calls.idempotency,
+            audit: self.calls.audit,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use rustc_hash::FxHashMap;
+use serde_json::json;
 use unstuck_core::bulk::{
     Acted, Bulk, BulkAction, BulkContext, BulkRef, Target, TargetResult, command_for, due_targets, result_of,
 };
@@ -14,9 +15,10 @@ use unstuck_core::command::Command;
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
-use unstuck_store::contract::{Store, StoreError};
+use unstuck_store::contract::{AuditRecord, CallOutcome, Store, StoreError};
 
 use crate::batch::{Batch, Deferred, Undecided};
+use crate::call::{Call, values};
 use crate::engine::Engine;
 use crate::engine::isolation::{Suspect, WorkKind};
 use crate::engine::settling::OutstandingBatch;
@@ -34,7 +36,16 @@ pub(crate) enum BulkPart {
     /// Some of its targets.
     Targets(BulkId, Vec<Target>, SyncSender<Result<(), EngineError>>),
     /// All of them are there: it begins.
-    Begin(Box<Bulk>, SyncSender<Result<(), EngineError>>),
+    Begin(Box<Bulk>, Arc<Call>, SyncSender<Result<(), EngineError>>),
+    /// There are none, so that nothing begins; so many were left out.
+    Nothing(u64, Arc<Call>, SyncSender<Result<(), EngineError>>),
+}
+
+/// What the audit is told of a bulk action that begins.
+fn bulk_entry(bulk: &Bulk, call: &Call, at: Time) -> Option<AuditRecord> {
+    let after = json!({ "action": bulk.action.verb(), "selection": bulk.selection, "total": bulk.total });
+    let thing = Some(bulk.id.to_string().into());
+    call.entry(at, "bulk.begin", (None, thing), bulk.reason.clone(), values(None, Some(after)))
 }
 
 /// So many stored results is a bulk action told in one batch at most.
@@ -50,7 +61,12 @@ impl<S: Store> Engine<S> {
         match put {
             BulkPart::Id(reply) => drop(reply.send((self.new_bulk_id(now), self.store_time()))),
             BulkPart::Targets(bulk, targets, reply) => drop(reply.send(self.put_targets(bulk, targets))),
-            BulkPart::Begin(bulk, reply) => drop(reply.send(self.begin_bulk(*bulk))),
+            BulkPart::Begin(bulk, call, reply) => drop(reply.send(self.begin_bulk_as(*bulk, &call))),
+            BulkPart::Nothing(left_out, call, reply) => {
+                let checked = self.check_store_works().and_then(|()| self.check_key(&call));
+                let outcome = CallOutcome::BulkBegun { bulk: None, left_out };
+                drop(reply.send(checked.and_then(|()| self.record_unchanged(&call, outcome))));
+            }
         }
     }
 
@@ -68,8 +84,22 @@ impl<S: Store> Engine<S> {
 
     /// All targets are there: it begins, durable on return.
     pub fn begin_bulk(&mut self, bulk: Bulk) -> Result<(), EngineError> {
+        self.begin_bulk_as(bulk, &Call::default())
+    }
+
+    /// The same, with what comes with the request.
+    fn begin_bulk_as(&mut self, bulk: Bulk, call: &Call) -> Result<(), EngineError> {
         self.check_store_works()?;
-        self.store.put_bulk(Bulk { clock: self.clock.record.shift, ..bulk })?;
+        let bulk = Bulk { clock: self.clock.record.shift, ..bulk };
+        if *call == Call::default() {
+            self.store.put_bulk(bulk)?;
+        } else {
+            self.check_key(call)?;
+            let at = self.store_time();
+            let outcome = CallOutcome::BulkBegun { bulk: Some(bulk.id), left_out: bulk.left_out };
+            let ledger = call.ledger(at, outcome, bulk_entry(&bulk, call, at).into_iter().collect());
+            self.store.begin_bulk(bulk, ledger)?;
+        }
         self.look_again();
         Ok(())
     }

@@ -39,10 +39,11 @@ use self::under_way::UnderWay;
 use crate::backfill::backfill_open_errors;
 use crate::batch::BatchContext;
 use crate::bulk::Families;
+use crate::call::Call;
 use crate::document::MAX_HISTORY;
 use crate::flows::{Compile, Flows};
 use crate::policies;
-use crate::request::{Output, Request};
+use crate::request::{Output, Request, Ticket};
 use crate::session::EngineSession;
 use crate::worker_calls::Caller;
 
@@ -107,6 +108,8 @@ pub struct Engine<S> {
     /// What belongs to the runs that bulk actions forget next.
     pub(crate) families: Families,
     inbox: VecDeque<Request>,
+    /// What comes with some of the requests that are not answered yet.
+    pub(crate) calls: FxHashMap<Ticket, Arc<Call>>,
     /// Batches that were asked for, and are not decided yet.
     under_way: Vec<UnderWay>,
     outstanding: VecDeque<OutstandingBatch>,
@@ -188,6 +191,7 @@ impl<S: Store> Engine<S> {
             has_waiting: false,
             families: Families::default(),
             inbox: session.first_losses(),
+            calls: FxHashMap::default(),
             session,
             under_way: Vec::new(),
             outstanding: VecDeque::new(),
@@ -418,6 +422,7 @@ impl<S: Store> Engine<S> {
         self.keep_session(&mut outputs);
         if let Some(error) = self.stopped.clone() {
             self.refuse_all(&error, &mut outputs);
+            self.forget_calls(&outputs);
             return outputs;
         }
         if self.retry_at.is_some_and(|at| at <= now || now + STORE_RETRY < at) {
@@ -428,13 +433,28 @@ impl<S: Store> Engine<S> {
             self.decide_loaded(&mut outputs);
             outputs.extend(self.settle(false));
         }
+        self.forget_calls(&outputs);
         outputs
+    }
+
+    /// What came with requests that are answered is not needed any more.
+    fn forget_calls(&mut self, outputs: &[Output]) {
+        if self.calls.is_empty() {
+            return;
+        }
+        for output in outputs {
+            if let Output::Reply { ticket, .. } = output {
+                self.calls.remove(ticket);
+            }
+        }
     }
 
     /// Waits until a batch is durable, but no longer than [`MAX_WAIT`](unstuck_store::contract::MAX_WAIT), and gives what
     /// comes of it.
     pub fn wait(&mut self) -> Vec<Output> {
-        self.settle(true)
+        let outputs = self.settle(true);
+        self.forget_calls(&outputs);
+        outputs
     }
 
     /// What to do next.

@@ -5,6 +5,7 @@ pub mod apply_flows;
 mod backfill;
 mod batch;
 pub mod bulk;
+pub mod call;
 pub mod clock;
 pub mod document;
 pub mod drive;

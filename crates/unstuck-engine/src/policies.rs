@@ -4,10 +4,11 @@ use unstuck_core::decide::check_texts;
 use unstuck_core::id::PolicyId;
 use unstuck_core::policy::{Policies, Policy, PolicySet, apply_command};
 use unstuck_core::time::Time;
-use unstuck_store::contract::{PolicyChange, Store, StoreError};
+use unstuck_store::contract::{CallOutcome, PolicyChange, Store, StoreError};
 
 pub use unstuck_core::policy::{BadPolicy, PolicyCommand, PolicyOutcome};
 
+use crate::call::Call;
 use crate::engine::Engine;
 use crate::request::EngineError;
 
@@ -21,8 +22,18 @@ impl<S: Store> Engine<S> {
     }
 
     /// Carries out an order, between two batches: it is durable before anything is decided by it.
-    #[expect(clippy::needless_pass_by_value, reason = "it is given once, and may be decided several times")]
     pub fn change_policies(&mut self, order: PolicyCommand, now: Time) -> Result<PolicyOutcome, EngineError> {
+        self.change_policies_as(order, &Call::default(), now)
+    }
+
+    /// The same, with what comes with the request.
+    #[expect(clippy::needless_pass_by_value, reason = "it is given once, and may be decided several times")]
+    pub fn change_policies_as(
+        &mut self,
+        order: PolicyCommand,
+        call: &Call,
+        now: Time,
+    ) -> Result<PolicyOutcome, EngineError> {
         self.take_time(now);
         if let Some(error) = &self.stopped {
             return Err(error.clone().into());
@@ -33,7 +44,8 @@ impl<S: Store> Engine<S> {
             let newest = self.store.versions()?;
             self.refresh_shared(newest)?;
             tries += 1;
-            match self.try_change_policies(order.clone()) {
+            self.check_key(call)?;
+            match self.try_change_policies(order.clone(), call) {
                 // Another server was quicker: it is decided again on what that left.
                 Err(EngineError::Store(StoreError::Conflict(_))) if tries < MAX_TRIES => {}
                 result => return result,
@@ -41,17 +53,25 @@ impl<S: Store> Engine<S> {
         }
     }
 
-    fn try_change_policies(&mut self, order: PolicyCommand) -> Result<PolicyOutcome, EngineError> {
+    fn try_change_policies(
+        &mut self,
+        order: PolicyCommand,
+        call: &Call,
+    ) -> Result<PolicyOutcome, EngineError> {
         let (at, ids) = (self.store_time(), &mut self.ids);
         let fresh_id = || PolicyId(ids.next(at)).to_string().into();
         let clock = self.clock.record.shift;
         let (PolicySet { policies, switch }, outcome) =
             apply_command(&self.policies, order, at, clock, fresh_id).map_err(EngineError::BadPolicies)?;
         if outcome.changes.is_empty() {
+            let unchanged = outcome.unchanged.clone();
+            self.record_unchanged(call, CallOutcome::PoliciesChanged { changes: Vec::new(), unchanged })?;
             return Ok(outcome);
         }
         let checked = check_stored(policies.clone())?.with_switch(switch.clone());
-        let change = PolicyChange { policies, switch, changes: outcome.changes.clone() };
+        let idempotency = call.idempotency.clone().map(|key| (key, outcome.unchanged.clone()));
+        let (changes, origin) = (outcome.changes.clone(), call.origin());
+        let change = PolicyChange { policies, switch, changes, origin, idempotency };
         self.store.put_policies(change, self.known.policies)?;
         self.policies = checked;
         self.known.policies = self.store.versions()?.policies;

@@ -12,7 +12,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
-use unstuck_store::contract::{PutFlowError, StoreError};
+use unstuck_store::contract::{CallOutcome, PutFlowError, StoreError};
 
 use crate::bulk::BulkCommand;
 use crate::executor::{ExecutorReport, Job, LeftOver};
@@ -165,6 +165,10 @@ pub enum EngineError {
     BadBulk(String),
     /// The run has changed since it was looked at; nothing was done.
     Changed(RunId),
+    /// It was done before under the same idempotency key, and came to this; nothing was done now.
+    Replayed(Box<CallOutcome>),
+    /// The idempotency key stands for another request; nothing was done.
+    KeyReused(Arc<str>),
     /// Deciding it panicked, as told; nothing was changed.
     Defect(String),
     /// Too much is waiting to be decided: try again later.
@@ -213,6 +217,13 @@ impl fmt::Display for EngineError {
             EngineError::Changed(run) => {
                 write!(f, "{run} changed in the meantime. Nothing was done. Repeat the command")
             }
+            EngineError::Replayed(_) => {
+                f.write_str("this was done before under the same idempotency key. Nothing was changed")
+            }
+            EngineError::KeyReused(key) => write!(
+                f,
+                "idempotency key `{key}` was used for another request. Nothing was changed. Use a new key"
+            ),
             EngineError::Defect(message) => write!(
                 f,
                 "Unstuck has a bug here: {message}. Nothing was changed. Please report it with this text"

@@ -21,6 +21,7 @@ use unstuck_store::contract::{Reader, RunFilter, Store, StoreError};
 
 use crate::apply_flows::{FlowCommand, FlowsOutcome};
 use crate::bulk::{BulkCommand, BulkPart};
+use crate::call::Call;
 use crate::clock::{EngineTimer, SystemTime, TimeSource};
 use crate::drive::{Drive, Rest};
 use crate::engine::{Engine, NextStep, STORE_RETRY, telemetry};
@@ -43,18 +44,18 @@ pub type Reply = Result<Answer, EngineError>;
 type Read = Box<dyn FnOnce(&mut dyn Store, &mut Flows) + Send>;
 
 enum Message {
-    Start(StartRun, ReplyTo<Answer>),
-    StartMany(Vec<StartRun>, ReplyTo<Vec<Reply>>),
-    ChangeFlows(FlowCommand, ReplyTo<FlowsOutcome>),
-    Command(RunId, Command, ReplyTo<Answer>),
-    Forget(Vec<(RunId, u64)>, ReplyTo<Answer>),
-    ChangeBulk(BulkId, BulkCommand, ReplyTo<Answer>),
+    Start(StartRun, Option<Box<Call>>, ReplyTo<Answer>),
+    StartMany(Vec<(StartRun, Option<Call>)>, ReplyTo<Vec<Reply>>),
+    ChangeFlows(FlowCommand, Call, ReplyTo<FlowsOutcome>),
+    Command(RunId, Command, Option<Box<Call>>, ReplyTo<Answer>),
+    Forget(Vec<(RunId, u64)>, Option<Box<Call>>, ReplyTo<Answer>),
+    ChangeBulk(BulkId, BulkCommand, Option<Box<Call>>, ReplyTo<Answer>),
     Exchange(Ticket, Box<Exchange>, ReplyTo<Exchanged>),
     WithdrawCall(Ticket),
     PutBulk(BulkPart),
     Word(ExecutorReport),
     Read(Read),
-    ChangePolicies(PolicyCommand, SyncSender<Result<PolicyOutcome, EngineError>>),
+    ChangePolicies(PolicyCommand, Call, SyncSender<Result<PolicyOutcome, EngineError>>),
     Policies(SyncSender<(Policies, Time)>),
     Stop,
 }
@@ -246,7 +247,7 @@ impl Handle {
 
     /// Starts a run, and waits until that is durable.
     pub fn start(&self, start: StartRun) -> Result<Answer, EngineError> {
-        self.ask(|reply| Message::Start(start, reply))
+        self.ask(|reply| Message::Start(start, None, reply))
     }
 
     /// Starts runs, each decided by itself, in order; in one commit where that can be. `reply` is called once, on the engine's
@@ -254,6 +255,15 @@ impl Handle {
     pub fn start_many(
         &self,
         starts: Vec<StartRun>,
+        reply: impl FnOnce(Result<Vec<Reply>, EngineError>) + Send + 'static,
+    ) {
+        self.start_many_as(starts.into_iter().map(|start| (start, None)).collect(), reply);
+    }
+
+    /// The same, each with what comes with it.
+    pub fn start_many_as(
+        &self,
+        starts: Vec<(StartRun, Option<Call>)>,
         reply: impl FnOnce(Result<Vec<Reply>, EngineError>) + Send + 'static,
     ) {
         let (reply, count) = (ReplyTo::new(reply), starts.len());
@@ -269,31 +279,55 @@ impl Handle {
     pub fn change_flows_then(
         &self,
         command: FlowCommand,
+        call: Call,
         reply: impl FnOnce(Result<FlowsOutcome, EngineError>) + Send + 'static,
     ) {
-        self.send(Message::ChangeFlows(command, ReplyTo::new(reply)));
+        self.send(Message::ChangeFlows(command, call, ReplyTo::new(reply)));
     }
 
     /// Applies or deletes flows, as a whole or not at all; it is durable on return.
     pub fn change_flows(&self, command: FlowCommand) -> Result<FlowsOutcome, EngineError> {
+        self.change_flows_as(command, Call::default())
+    }
+
+    /// The same, with what comes with the request.
+    pub fn change_flows_as(&self, command: FlowCommand, call: Call) -> Result<FlowsOutcome, EngineError> {
         let (reply, receiver) = ReplyTo::channel();
-        self.send(Message::ChangeFlows(command, reply));
+        self.send(Message::ChangeFlows(command, call, reply));
         receiver.recv().unwrap_or(Err(EngineError::Stopped))
     }
 
     /// Asks something of a run, and waits until what comes of it is durable.
     pub fn command(&self, run: RunId, command: Command) -> Result<Answer, EngineError> {
-        self.ask(|reply| Message::Command(run, command, reply))
+        self.ask(|reply| Message::Command(run, command, None, reply))
     }
 
     /// Starts a run; `reply` is called on the engine's thread once that is durable, and must not block.
     pub fn start_then(&self, start: StartRun, reply: impl FnOnce(Reply) + Send + 'static) {
-        self.ask_then(ReplyTo::new(reply), |reply| Message::Start(start, reply));
+        self.ask_then(ReplyTo::new(reply), |reply| Message::Start(start, None, reply));
+    }
+
+    /// The same, with what comes with the request.
+    pub fn start_as(&self, start: StartRun, call: Call, reply: impl FnOnce(Reply) + Send + 'static) {
+        let call = Some(Box::new(call));
+        self.ask_then(ReplyTo::new(reply), |reply| Message::Start(start, call, reply));
     }
 
     /// Asks something of a run; `reply` is called on the engine's thread once what comes of it is durable, and must not block.
     pub fn command_then(&self, run: RunId, command: Command, reply: impl FnOnce(Reply) + Send + 'static) {
-        self.ask_then(ReplyTo::new(reply), |reply| Message::Command(run, command, reply));
+        self.ask_then(ReplyTo::new(reply), |reply| Message::Command(run, command, None, reply));
+    }
+
+    /// The same, with what comes with the request.
+    pub fn command_as(
+        &self,
+        run: RunId,
+        command: Command,
+        call: Call,
+        reply: impl FnOnce(Reply) + Send + 'static,
+    ) {
+        let call = Some(Box::new(call));
+        self.ask_then(ReplyTo::new(reply), |reply| Message::Command(run, command, call, reply));
     }
 
     /// A worker calls: what it reports is decided, and it is handed work, in one commit where that can be. `reply` is called
@@ -321,10 +355,24 @@ impl Handle {
 
     /// Removes a final run for good, with its children and handlers, which are given back with it.
     pub fn forget(&self, run: RunId) -> Result<Vec<RunId>, EngineError> {
+        self.forget_as(run, None)
+    }
+
+    /// The same, with what comes with the request.
+    pub fn forget_as(&self, run: RunId, call: Option<&Call>) -> Result<Vec<RunId>, EngineError> {
+        if let Some(call) = call
+            && let Some(key) = &call.idempotency
+        {
+            // Whoever asks again does not find the run.
+            let known = self.reader().idempotency(&key.scope, &key.key)?;
+            let now = self.reader().last_time()?.unwrap_or_default();
+            call.check_replay(known.as_ref(), now)?;
+        }
         loop {
             let family = durable_family(self.reader(), run)?;
             let runs = family.clone();
-            match self.ask(|reply| Message::Forget(runs, reply)) {
+            let call = call.cloned().map(Box::new);
+            match self.ask(|reply| Message::Forget(runs, call, reply)) {
                 Ok(_) => return Ok(family.into_iter().map(|(run, _)| run).collect()),
                 // Something has happened between the look and the change: look again.
                 Err(EngineError::Changed(_)) => {}
@@ -352,8 +400,13 @@ impl Handle {
 
     /// Carries out an order about policies, as a whole or not at all; it is durable on return.
     pub fn change_policies(&self, order: PolicyCommand) -> Result<PolicyOutcome, EngineError> {
+        self.change_policies_as(order, Call::default())
+    }
+
+    /// The same, with what comes with the request.
+    pub fn change_policies_as(&self, order: PolicyCommand, call: Call) -> Result<PolicyOutcome, EngineError> {
         let (sender, receiver) = sync_channel(1);
-        self.send(Message::ChangePolicies(order, sender));
+        self.send(Message::ChangePolicies(order, call, sender));
         receiver.recv().unwrap_or(Err(EngineError::Stopped))
     }
 
@@ -370,8 +423,9 @@ impl Handle {
     }
 
     /// Changes how a bulk action goes on, and waits until that is durable.
-    pub(crate) fn ask_bulk(&self, bulk: BulkId, command: BulkCommand) -> Reply {
-        self.ask(|reply| Message::ChangeBulk(bulk, command, reply))
+    pub(crate) fn ask_bulk(&self, bulk: BulkId, command: BulkCommand, call: Option<Call>) -> Reply {
+        let call = call.map(Box::new);
+        self.ask(|reply| Message::ChangeBulk(bulk, command, call, reply))
     }
 
     /// Puts a part of a bulk action.
@@ -533,30 +587,31 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
     /// Takes a message in; false when it is time to stop.
     fn take(&mut self, message: Message) -> bool {
         match message {
-            Message::Start(start, reply) => {
+            Message::Start(start, call, reply) => {
                 let ticket = self.ticket(reply);
-                self.engine.submit(Request::Start { ticket, start });
+                self.submit(Request::Start { ticket, start }, call.map(|call| *call));
             }
             Message::StartMany(starts, reply) => {
                 let tickets = starts.iter().map(|_| self.next_ticket()).collect();
-                for (ticket, start) in self.waiters.wait_for_all(tickets, reply).into_iter().zip(starts) {
-                    self.engine.submit(Request::Start { ticket, start });
+                let tickets = self.waiters.wait_for_all(tickets, reply);
+                for (ticket, (start, call)) in tickets.into_iter().zip(starts) {
+                    self.submit(Request::Start { ticket, start }, call);
                 }
             }
-            Message::ChangeFlows(command, reply) => {
-                reply.send(self.engine.change_flows(command, self.keeper.now()));
+            Message::ChangeFlows(command, call, reply) => {
+                reply.send(self.engine.change_flows(command, &call, self.keeper.now()));
             }
-            Message::Command(run, command, reply) => {
+            Message::Command(run, command, call, reply) => {
                 let ticket = self.ticket(reply);
-                self.engine.submit(Request::Command { ticket, run, command });
+                self.submit(Request::Command { ticket, run, command }, call.map(|call| *call));
             }
-            Message::Forget(runs, reply) => {
+            Message::Forget(runs, call, reply) => {
                 let ticket = self.ticket(reply);
-                self.engine.submit(Request::Forget { ticket, runs });
+                self.submit(Request::Forget { ticket, runs }, call.map(|call| *call));
             }
-            Message::ChangeBulk(bulk, command, reply) => {
+            Message::ChangeBulk(bulk, command, call, reply) => {
                 let ticket = self.ticket(reply);
-                self.engine.submit(Request::Bulk { ticket, bulk, command });
+                self.submit(Request::Bulk { ticket, bulk, command }, call.map(|call| *call));
             }
             Message::Exchange(ticket, exchange, reply) => {
                 self.callers.insert(ticket, reply);
@@ -573,8 +628,8 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
                 let (store, flows) = self.engine.reader();
                 read(store, flows);
             }
-            Message::ChangePolicies(order, reply) => {
-                let _ = reply.send(self.engine.change_policies(order, self.keeper.now()));
+            Message::ChangePolicies(order, call, reply) => {
+                let _ = reply.send(self.engine.change_policies_as(order, &call, self.keeper.now()));
             }
             Message::Policies(reply) => {
                 let _ = reply.send((
@@ -642,6 +697,13 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
         let ticket = self.next_ticket();
         self.waiters.wait(ticket, waiter);
         ticket
+    }
+
+    fn submit(&mut self, request: Request, call: Option<Call>) {
+        match call {
+            Some(call) => self.engine.submit_call(request, call),
+            None => self.engine.submit(request),
+        }
     }
 
     fn next_ticket(&self) -> Ticket {

@@ -15,6 +15,7 @@ pub mod facts;
 pub mod family;
 pub mod flows;
 pub mod history;
+pub mod in_flight;
 pub mod list;
 pub mod local_time;
 pub mod logs;

@@ -164,7 +164,11 @@ impl From<EngineError> for ServiceError {
                 problem.about.run = Some(run.to_string());
                 ServiceError::Refused(Box::new(problem))
             }
-            EngineError::Damaged(_) | EngineError::Defect(_) => of(ProblemType::Internal),
+            EngineError::KeyReused(_) => of(ProblemType::IdempotencyKeyReused),
+            // Whoever gives a key takes this for the answer.
+            EngineError::Replayed(_) | EngineError::Damaged(_) | EngineError::Defect(_) => {
+                of(ProblemType::Internal)
+            }
         }
     }
 }
@@ -426,6 +430,7 @@ mod tests {
             (EngineError::BadFlow(text()), Some(("invalid", false))),
             (EngineError::BadBulk(text()), Some(("bad-request", false))),
             (EngineError::Changed(RunId(1)), Some(("changed", false))),
+            (EngineError::KeyReused("k".into()), Some(("idempotency-key-reused", false))),
             (EngineError::Busy, Some(("overloaded", true))),
             (EngineError::Stopped, None),
         ];

@@ -1,13 +1,38 @@
-//! What is changed between batches: flows.
+//! What is changed between batches: flows, and what is recorded of requests.
 
+use unstuck_core::bulk::Bulk;
 use unstuck_core::id::FlowId;
+use unstuck_core::thing::Thing;
 use unstuck_store::contract::{
-    AdminStore, FlowChange, FlowRecord, NewFlow, OpenRuns, PlannedFlow, PutFlowError, Reader, StoreError,
+    AdminStore, FlowChange, FlowRecord, IdempotencyRecord, Ledger, NewFlow, OpenRuns, PlannedFlow,
+    PutFlowError, Reader, StoreError,
 };
-use unstuck_store::invariants::check_version;
+use unstuck_store::invariants::{check_keys, check_version};
 
 use crate::store::SqliteStore;
+use crate::table;
+use crate::table::bulk;
 use crate::table::flow;
+use crate::table::idempotency;
+
+impl SqliteStore {
+    /// Finds what was done under a key: in stages that are not durable yet, then in the file.
+    pub(crate) fn find_idempotency(
+        &self,
+        scope: &str,
+        key: &str,
+    ) -> Result<Option<IdempotencyRecord>, StoreError> {
+        match self.state.calls.get(scope, key) {
+            Some(record) => Ok(Some(record.clone())),
+            None => idempotency::find_record(&self.reader, scope, key),
+        }
+    }
+
+    /// Refuses keys that stand for something.
+    pub(crate) fn check_keys(&self, records: &[IdempotencyRecord]) -> Result<(), StoreError> {
+        check_keys(records, |scope, key| self.find_idempotency(scope, key))
+    }
+}
 
 impl AdminStore for SqliteStore {
     fn plan_flows(&mut self, flows: &[NewFlow]) -> Result<Vec<PlannedFlow>, PutFlowError> {
@@ -20,7 +45,8 @@ impl AdminStore for SqliteStore {
         check_version(made_on, self.versions.flows)?;
         let mut flows = self.state.flows.clone();
         flows.change(&change.records)?;
-        let written = flow::put_flows(&mut self.reader, &self.claim, &change.records);
+        self.check_keys(change.ledger.idempotency.as_slice())?;
+        let written = flow::put_flows(&mut self.reader, &self.claim, &change.records, &change.ledger);
         self.check_written(written)?;
         self.state.flows = flows;
         self.versions.flows += 1;
@@ -35,6 +61,29 @@ impl AdminStore for SqliteStore {
     fn flow_versions(&mut self, name: &str) -> Result<Vec<FlowRecord>, StoreError> {
         self.check_usable()?;
         Ok(self.state.flows.versions_of(name).cloned().collect())
+    }
+
+    fn begin_bulk(&mut self, bulk: Bulk, ledger: Ledger) -> Result<(), StoreError> {
+        self.check_no_batch("a bulk action begins")?;
+        self.check_keys(ledger.idempotency.as_slice())?;
+        let last_id = self.state.last_id.max(bulk.id.0);
+        let written = bulk::put_bulk(&mut self.reader, &self.claim, &bulk, last_id, &ledger);
+        self.check_written(written)?;
+        self.state.last_id = last_id;
+        self.state.things.put(Thing::of_bulk(bulk));
+        Ok(())
+    }
+
+    fn record(&mut self, ledger: Ledger) -> Result<(), StoreError> {
+        self.check_no_batch("a request is recorded")?;
+        self.check_keys(ledger.idempotency.as_slice())?;
+        let written = table::put_ledger(&mut self.reader, &self.claim, &ledger);
+        self.check_written(written)
+    }
+
+    fn idempotency(&mut self, scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError> {
+        self.check_usable()?;
+        self.find_idempotency(scope, key)
     }
 
     fn open_runs(&mut self, flows: &[FlowId]) -> Result<OpenRuns, StoreError> {

@@ -58,6 +58,10 @@ impl SqliteStore {
         for (flow, key) in &wants.keys {
             keys.push(self.find_key(flow, key)?);
         }
+        let mut idempotency = Vec::with_capacity(wants.idempotency.len());
+        for (scope, key) in &wants.idempotency {
+            idempotency.push(self.find_idempotency(scope, key)?);
+        }
         let last_seen = self.last_seen()?;
         let state = &mut self.state;
         let candidates =
@@ -66,6 +70,7 @@ impl SqliteStore {
         let mut loaded = Loaded {
             now: wants.now,
             keys,
+            idempotency,
             candidates,
             waiting: state.ready.highest_waiting(&wants.queues),
             admissible: state.slots.admissible(wants.admissions),

@@ -13,7 +13,7 @@ use unstuck_core::summary::RunSummary;
 use unstuck_core::thing::{Delivery, Thing};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::ReadyAttempt;
-use unstuck_store::contract::{NoticeId, StageId};
+use unstuck_store::contract::{AuditRecord, IdempotencyRecord, NoticeId, StageId};
 use unstuck_store::timers::Timer;
 
 use crate::log_entry::{StoredSlot, StoredWakeups};
@@ -50,6 +50,8 @@ pub(crate) struct PendingTransaction {
     pub(crate) logs: Vec<LogRecord>,
     pub(crate) things: Vec<Thing>,
     pub(crate) results: Vec<(BulkRef, TargetResult)>,
+    pub(crate) idempotency: Vec<IdempotencyRecord>,
+    pub(crate) audit: Vec<AuditRecord>,
     /// For readers, once it is durable.
     pub(crate) fresh: OverlayChanges,
 }

@@ -9,7 +9,7 @@ use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
-use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
+use unstuck_core::id::{AuditEntryId, BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
@@ -17,9 +17,9 @@ use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
-    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, ListedFlow,
-    OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits, Reader, RunCounts, RunFilter, RunLogs,
-    SetAside, StoreError, TailError, TailPage,
+    AuditEntry, AuditFilter, AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
+    GroupPlace, IdempotencyRecord, ListedFlow, OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits,
+    Reader, RunCounts, RunFilter, RunLogs, SetAside, StoreError, TailError, TailPage,
 };
 
 use crate::list_runs;
@@ -28,10 +28,12 @@ use crate::open;
 use crate::overlay::Published;
 use crate::read_pool::ReadPool;
 use crate::table::attempt_log;
+use crate::table::audit;
 use crate::table::bulk;
 use crate::table::error;
 use crate::table::event;
 use crate::table::flow;
+use crate::table::idempotency;
 use crate::table::meta;
 use crate::table::payload;
 use crate::table::policy;
@@ -226,6 +228,19 @@ impl Reader for SqliteReader {
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
         self.read(|connection| policy::list_audit(connection, before, limit))
+    }
+
+    fn audit(
+        &self,
+        filter: &AuditFilter,
+        before: Option<AuditEntryId>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        self.read(|connection| audit::list_entries(connection, filter, before, limit))
+    }
+
+    fn idempotency(&self, scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError> {
+        self.read(|connection| idempotency::find_record(connection, scope, key))
     }
 
     fn policy_hits(&self) -> Result<Vec<PolicyHits>, StoreError> {

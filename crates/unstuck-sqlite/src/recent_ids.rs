@@ -1,4 +1,4 @@
-//! What was staged lately and may not be in the file yet: payloads and keys.
+//! What was staged lately and may not be in the file yet: payloads, keys, and requests that were carried out under a key.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::json::Json;
+use unstuck_store::contract::IdempotencyRecord;
 
 /// So many bytes of payloads are usually kept for those who read them again soon.
 pub(crate) const MAX_BYTES: usize = 32 * 1024 * 1024;
@@ -93,6 +94,30 @@ impl RecentKeys {
                 self.known.remove(name);
             }
             self.order.pop_front();
+        }
+    }
+}
+
+/// Requests that were carried out under a key lately, each with the stage that writes it.
+#[derive(Debug, Default)]
+pub(crate) struct RecentCalls(VecDeque<(u64, IdempotencyRecord)>);
+
+impl RecentCalls {
+    /// The last one is the one that counts.
+    pub(crate) fn get(&self, scope: &str, key: &str) -> Option<&IdempotencyRecord> {
+        let is_this = |record: &IdempotencyRecord| *record.key.key == *key && *record.key.scope == *scope;
+        self.0.iter().rev().map(|(_, record)| record).find(|record| is_this(record))
+    }
+
+    /// Keeps what `stage` will write: until then it is not found in the file.
+    pub(crate) fn put(&mut self, records: &[IdempotencyRecord], stage: u64) {
+        self.0.extend(records.iter().map(|record| (stage, record.clone())));
+    }
+
+    /// Drops what durable stages have written.
+    pub(crate) fn trim(&mut self, durable: u64) {
+        while self.0.front().is_some_and(|(stage, _)| *stage <= durable) {
+            self.0.pop_front();
         }
     }
 }

@@ -299,7 +299,7 @@ INSERT INTO error_open_policy
     WHERE NOT acknowledged AND policy_name IS NOT NULL GROUP BY grp, policy_name;
 ";
 
-/// What is kept of those who change something: who applied a flow. What is there from before was applied by nobody known.
+/// What is kept of those who change something: who applied a flow, the keys that requests came under, and an audit. What is there from before was applied by nobody known.
 const LEDGER: &str = "
 -- `applied_at` and `who` are NULL for a version that was kept before this was.
 CREATE TABLE flow_status (
@@ -309,6 +309,32 @@ CREATE TABLE flow_status (
     deleted    INTEGER NOT NULL,
     sum        INTEGER NOT NULL
 );
+
+-- Requests that were carried out under a key: removed a day later, when others come.
+CREATE TABLE idempotency (
+    scope TEXT NOT NULL,
+    key   TEXT NOT NULL,
+    at    INTEGER NOT NULL,
+    body  TEXT NOT NULL,
+    sum   INTEGER NOT NULL,
+    PRIMARY KEY (scope, key)
+) WITHOUT ROWID;
+CREATE INDEX idempotency_at ON idempotency (at);
+
+-- Who changed what. What a policy was and is, is in `policy_audit`, and what happened to a run in its history.
+CREATE TABLE audit (
+    id   INTEGER PRIMARY KEY,
+    at   INTEGER NOT NULL,
+    who  TEXT NOT NULL,
+    what TEXT NOT NULL,
+    run  INTEGER,
+    body TEXT NOT NULL,
+    sum  INTEGER NOT NULL
+);
+CREATE INDEX audit_at ON audit (at);
+CREATE INDEX audit_who ON audit (who);
+CREATE INDEX audit_what ON audit (what);
+CREATE INDEX audit_run ON audit (run) WHERE run IS NOT NULL;
 ";
 
 /// What the file says it is: the letters `Unst`.

@@ -117,6 +117,7 @@ impl SqliteStore {
         }
         self.state.payloads.trim(self.durable, self.options.payload_bytes);
         self.state.keys.trim(self.durable);
+        self.state.calls.trim(self.durable);
         self.state.results.trim(self.durable);
     }
 }

@@ -38,6 +38,7 @@ impl SqliteStore {
     pub(crate) fn check_stage(&self, stage: &Stage) -> Result<(), StoreError> {
         check_errors(stage)?;
         check_logs(stage)?;
+        self.check_keys(&stage.idempotency)?;
         check_results(stage, |bulk| bulk::find_total(&self.reader, bulk))?;
         let locked_things = self.batch.as_ref().map(|batch| batch.locked_things.as_slice());
         self.state.things.check_changes(&stage.things, locked_things.unwrap_or_default())?;

@@ -22,7 +22,7 @@ use unstuck_store::timers::Timers;
 use crate::error::broken_store;
 use crate::hot_runs::{HotRuns, Residency};
 use crate::overlay::{FreshRun, OverlayChange};
-use crate::recent_ids::{RecentKeys, RecentPayloads};
+use crate::recent_ids::{RecentCalls, RecentKeys, RecentPayloads};
 use crate::recent_results::RecentResults;
 
 /// All that is in memory and follows from what is durable.
@@ -43,6 +43,7 @@ pub(crate) struct StoreState {
     pub(crate) policy_switch: PolicySwitch,
     pub(crate) payloads: RecentPayloads,
     pub(crate) keys: RecentKeys,
+    pub(crate) calls: RecentCalls,
     /// The position of the last event.
     pub(crate) end: u64,
     /// The last stage that was durable when this was read.

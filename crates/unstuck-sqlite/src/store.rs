@@ -23,10 +23,10 @@ use unstuck_core::policy::{Policy, PolicySwitch};
 use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
-    AuditId, BatchId, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Loaded,
-    LockedThing, More, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange, PolicyHits,
-    PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store, StoreError,
-    Versions, Wants,
+    AuditId, BatchId, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, Ledger,
+    Loaded, LockedThing, More, NewFlow, NewSession, NoticeId, OpenErrorFilter, PolicyAudit, PolicyChange,
+    PolicyHits, PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId, Store,
+    StoreError, Versions, Wants,
 };
 use unstuck_store::invariants::check_version;
 
@@ -370,6 +370,8 @@ impl Store for SqliteStore {
         job.errors.examined = stage.backfilled;
         self.apply_things(stage.things, stage.results, &mut job);
         job.logs = stage.logs;
+        self.state.calls.put(&stage.idempotency, self.last_stage);
+        (job.idempotency, job.audit) = (stage.idempotency, stage.audit);
         for change in stage.runs {
             self.apply_run_change(change, stage.at, &mut job);
         }
@@ -580,7 +582,8 @@ impl Store for SqliteStore {
         self.settle_all()?;
         let mut flows = self.state.flows.clone();
         let record = flows.put(flow)?;
-        let written = flow::put_flows(&mut self.reader, &self.claim, std::slice::from_ref(&record));
+        let written =
+            flow::put_flows(&mut self.reader, &self.claim, std::slice::from_ref(&record), &Ledger::default());
         self.check_written(written)?;
         self.state.flows = flows;
         self.versions.flows += 1;
@@ -615,6 +618,8 @@ impl Store for SqliteStore {
     fn put_policies(&mut self, change: PolicyChange, made_on: u64) -> Result<(), StoreError> {
         self.check_no_batch("policies change")?;
         check_version(made_on, self.versions.policies)?;
+        let ledger = change.ledger(AuditId(0));
+        self.check_keys(ledger.idempotency.as_slice())?;
         let written = policy::put_policies(&mut self.reader, &self.claim, &change);
         self.check_written(written)?;
         self.state.policies = change.policies;
@@ -677,16 +682,6 @@ impl Store for SqliteStore {
         self.check_no_batch("targets are put")?;
         let written = bulk::put_targets(&mut self.reader, &self.claim, bulk, &targets);
         self.check_written(written)
-    }
-
-    fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
-        self.check_no_batch("a bulk action begins")?;
-        let last_id = self.state.last_id.max(bulk.id.0);
-        let written = bulk::put_bulk(&mut self.reader, &self.claim, &bulk, last_id);
-        self.check_written(written)?;
-        self.state.last_id = last_id;
-        self.state.things.put(Thing::of_bulk(bulk));
-        Ok(())
     }
 
     fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {

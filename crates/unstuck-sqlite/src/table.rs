@@ -1,11 +1,13 @@
 //! The tables of the file, one module each: what reads and writes its rows.
 
 pub(crate) mod attempt_log;
+pub(crate) mod audit;
 pub(crate) mod bulk;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod flow;
 pub(crate) mod flow_status;
+pub(crate) mod idempotency;
 pub(crate) mod lease;
 pub(crate) mod meta;
 pub(crate) mod notice;
@@ -18,9 +20,10 @@ pub(crate) mod run_snapshot;
 pub(crate) mod wake;
 
 use rusqlite::{Connection, Transaction};
-use unstuck_store::contract::StoreError;
+use unstuck_store::contract::{Ledger, StoreError};
 
 use crate::error::{broken_store, store_error};
+use crate::writer_claim::WriterClaim;
 
 /// Begins a read transaction: all that is read until [`end_reading`] is of one moment, and pages stay cached. Returns
 /// false if one is open already, which the caller must not end.
@@ -42,6 +45,23 @@ pub(crate) fn end_reading(connection: &Connection) -> Result<(), StoreError> {
 /// locks once instead of with every query.
 pub(crate) fn snapshot(connection: &Connection) -> Result<Option<Transaction<'_>>, StoreError> {
     connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose().map_err(store_error)
+}
+
+/// Writes what is recorded of a change that is made between batches.
+pub(crate) fn write_ledger(transaction: &Transaction<'_>, ledger: &Ledger) -> Result<(), StoreError> {
+    idempotency::write_records(transaction, ledger.idempotency.as_slice())?;
+    audit::write_entries(transaction, &ledger.audit)
+}
+
+/// Writes what is recorded of a request that came to nothing.
+pub(crate) fn put_ledger(
+    connection: &mut Connection,
+    claim: &WriterClaim,
+    ledger: &Ledger,
+) -> Result<(), StoreError> {
+    let transaction = claim.begin(connection)?;
+    write_ledger(&transaction, ledger)?;
+    transaction.commit().map_err(store_error)
 }
 
 /// Prepares a statement, or takes it from the cache of the connection.

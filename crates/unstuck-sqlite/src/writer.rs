@@ -18,8 +18,10 @@ use crate::overlay::Published;
 use crate::pending_transaction::PendingTransaction;
 use crate::stats::{StageTimer, Stats, WriteObserver, Written};
 use crate::table::attempt_log;
+use crate::table::audit;
 use crate::table::bulk;
 use crate::table::error::{self, OpenChanges};
+use crate::table::idempotency;
 use crate::table::run_count::CountChanges;
 use crate::writer_claim::WriterClaim;
 use crate::writer_loop::WriterLoop;
@@ -238,6 +240,8 @@ fn write_transaction(
     error::write_errors(transaction, &job.errors, open)?;
     attempt_log::write_logs(transaction, &job.logs)?;
     bulk::write_bulks(transaction, &job.things, &job.results)?;
+    idempotency::write_records(transaction, &job.idempotency)?;
+    audit::write_entries(transaction, &job.audit)?;
     for (run, head) in &job.forgotten {
         delete_run(transaction, *run, *head, counts, open)?;
     }

@@ -19,6 +19,7 @@ pub mod failures;
 pub mod flow_changes;
 pub mod forgetting;
 pub mod keys;
+pub mod ledger;
 pub mod logs;
 pub mod notices;
 pub mod policies;
@@ -292,6 +293,15 @@ macro_rules! conformance_tests {
                 a_file_is_kept_as_a_whole
                 a_deleted_version_is_not_the_newest
                 flows_are_listed_with_their_open_runs
+            ]
+            ledger: [
+                a_key_stands_for_what_was_done
+                a_key_is_used_once
+                a_key_is_free_after_a_day
+                what_failed_is_not_recorded
+                who_changed_what_is_listed
+                changes_of_policies_have_entries
+                what_came_to_nothing_is_recorded
             ]
             set_aside: [
                 what_is_due_in_it_waits

@@ -13,6 +13,7 @@ mod admin;
 mod changes;
 mod errors;
 mod filter;
+mod ledger;
 mod load;
 mod reader;
 mod tail;
@@ -46,6 +47,10 @@ pub use admin::{AdminStore, Applied, FlowChange, FlowChangeKind, ListedFlow, Ope
 pub use changes::{AuditId, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
 pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, GroupPlace, MAX_EXAMPLES, OpenErrorFilter};
 pub use filter::{Filtered, RunFilter};
+pub use ledger::{
+    AuditChange, AuditEntry, AuditFilter, AuditRecord, CallOrigin, CallOutcome, IDEMPOTENCY_RETENTION,
+    IdempotencyKey, IdempotencyRecord, Ledger, MAX_SWEPT_KEYS, is_expired,
+};
 pub use load::{BatchId, Candidate, Due, Loaded, LoadedPayload, Locked, LockedThing, More, Wants};
 pub use reader::{Reader, RunCounts};
 pub use tail::{Cursor, OnChange, TailError, TailPage, Watchers};
@@ -296,7 +301,9 @@ pub trait Store: AdminStore {
 
     /// Keeps a bulk action whose targets were put before, all of it durable on return: a thing from then on, in its first
     /// version. Outside of a transaction.
-    fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError>;
+    fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
+        self.begin_bulk(bulk, Ledger::default())
+    }
 
     /// Finds a bulk action.
     fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError>;
@@ -380,6 +387,10 @@ pub struct Stage {
     pub results: Vec<(BulkRef, TargetResult)>,
     /// Executors of other sessions that have lost an attempt. One whose session has ended is not told.
     pub interrupts: Vec<Interrupt>,
+    /// Requests that were carried out under a key. One that stands for another request makes the stage a conflict.
+    pub idempotency: Vec<IdempotencyRecord>,
+    /// Who changed what, in order.
+    pub audit: Vec<AuditRecord>,
 }
 
 /// A server that opens a session.

@@ -138,6 +138,9 @@ macro_rules! delegate_store {
             change_flows(change: FlowChange, made_on: u64) -> Result<(), StoreError>;
             flow_version(name: &str, version: &str) -> Result<Option<FlowRecord>, StoreError>;
             flow_versions(name: &str) -> Result<Vec<FlowRecord>, StoreError>;
+            begin_bulk(bulk: Bulk, ledger: Ledger) -> Result<(), StoreError>;
+            record(ledger: Ledger) -> Result<(), StoreError>;
+            idempotency(scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError>;
             open_runs(flows: &[FlowId]) -> Result<OpenRuns, StoreError>;
         }
     };
@@ -176,9 +179,9 @@ pub mod names {
 
     pub use crate::contract::{
         AdminStore, AuditId, BatchId, Candidate, Due, EndedSession, ErrorFilter, ErrorGroup, ErrorId,
-        FlowChange, FlowRecord, GroupFilter, Interrupt, Loaded, LoadedPayload, Locked, LockedThing, More,
-        NewFlow, NewSession, NoticeId, OpenErrorFilter, OpenRuns, PlannedFlow, PolicyAudit, PolicyChange,
-        PolicyHits, PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside, Settled, Stage, StageId,
-        Store, StoreError, Versions, Wants,
+        FlowChange, FlowRecord, GroupFilter, IdempotencyRecord, Interrupt, Ledger, Loaded, LoadedPayload,
+        Locked, LockedThing, More, NewFlow, NewSession, NoticeId, OpenErrorFilter, OpenRuns, PlannedFlow,
+        PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside,
+        Settled, Stage, StageId, Store, StoreError, Versions, Wants,
     };
 }

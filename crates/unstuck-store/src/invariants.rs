@@ -8,7 +8,7 @@ use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::policy::Policy;
 use unstuck_core::thing::ThingBody;
 
-use crate::contract::{RunChange, Stage, StoreError};
+use crate::contract::{IdempotencyKey, IdempotencyRecord, RunChange, Stage, StoreError};
 
 /// What is remembered of a run while it is out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +48,22 @@ pub fn check_events(before: RunPosition, change: &RunChange) -> Result<(), Store
     if run.seq != seq || run.is_final() != is_final || (change.events.is_empty() && generation_moved) {
         let id = run.id;
         return Err(StoreError::Conflict(format!("the state of {id} does not match its events up to {seq}")));
+    }
+    Ok(())
+}
+
+/// Refuses idempotency keys that stand for a request, in the store or twice in the same change.
+pub fn check_keys(
+    records: &[IdempotencyRecord],
+    find: impl Fn(&str, &str) -> Result<Option<IdempotencyRecord>, StoreError>,
+) -> Result<(), StoreError> {
+    let mut seen = HashSet::new();
+    for record in records {
+        let IdempotencyKey { scope, key, .. } = &record.key;
+        let known = find(scope, key)?.is_some_and(|known| !known.is_expired(record.at));
+        if known || !seen.insert((scope, key)) {
+            return Err(StoreError::Conflict(format!("idempotency key `{key}` of {scope} was used before")));
+        }
     }
     Ok(())
 }

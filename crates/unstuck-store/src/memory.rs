@@ -6,6 +6,7 @@ mod bulks;
 mod deferred;
 mod errors;
 mod history;
+mod ledger;
 mod policies;
 mod reader;
 mod sessions;
@@ -549,12 +550,15 @@ impl Store for MemoryStore {
     fn put_policies(&mut self, change: PolicyChange, made_on: u64) -> Result<(), StoreError> {
         self.check_no_batch("policies change")?;
         check_version(made_on, self.versions.policies)?;
+        let ledger = change.ledger(self.state.policies.next_audit_id());
+        self.check_ledger(&ledger)?;
         self.state.policies.put(change)?;
         self.versions.policies += 1;
         self.wake_others();
         if let Some(durable) = &self.durable {
             durable.state().policies = self.state.policies.clone();
         }
+        self.add_ledger(ledger);
         Ok(())
     }
 
@@ -614,16 +618,6 @@ impl Store for MemoryStore {
             let _ = durable.state().bulks.put_targets(bulk, targets.clone(), self.session);
         }
         self.state.bulks.put_targets(bulk, targets, self.session)
-    }
-
-    fn put_bulk(&mut self, bulk: Bulk) -> Result<(), StoreError> {
-        self.check_no_batch("a bulk action begins")?;
-        self.state.put_bulk(bulk.clone())?;
-        self.wake_others();
-        if let Some(durable) = &self.durable {
-            durable.state().put_bulk(bulk)?;
-        }
-        Ok(())
     }
 
     fn bulk(&mut self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {

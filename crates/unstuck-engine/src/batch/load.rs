@@ -8,6 +8,7 @@ use unstuck_store::contract::{
     BatchId, Due, Loaded, LoadedPayload, Locked, NoticeId, Store, StoreError, Wants,
 };
 
+use super::calls::BatchCalls;
 use super::{Batch, BatchRun, Undecided};
 use crate::request::EngineError;
 
@@ -76,6 +77,9 @@ impl Batch {
         }
         for (key, run) in wants.keys.iter().zip(&loaded.keys) {
             batch.keys.extend(run.map(|run| (key.clone(), run)));
+        }
+        if !wants.idempotency.is_empty() {
+            batch.calls = BatchCalls::of(wants, loaded);
         }
         batch.waiting = std::mem::take(&mut loaded.waiting);
         batch.noticed.extend(&loaded.noticed);

@@ -61,6 +61,12 @@ impl BatchThings {
         (next.collect(), self.results)
     }
 
+    /// The states of a bulk action as it was when it was locked, and as it is.
+    pub(super) fn states_of(&self, bulk: BulkId) -> Option<(&'static str, &'static str)> {
+        let (before, now) = self.here.get(&ThingRef::Bulk(bulk))?.as_ref()?;
+        Some((before.bulk()?.state.word(), now.bulk()?.state.word()))
+    }
+
     fn bulk(&mut self, bulk: BulkId) -> Option<&mut Bulk> {
         let (_, thing) = self.here.get_mut(&ThingRef::Bulk(bulk))?.as_mut()?;
         thing.bulk_mut()

@@ -16,6 +16,7 @@ use unstuck_store::contract::OpenErrorFilter;
 
 use crate::bulk::select::SelectedTargets;
 use crate::bulk::{BulkCommand, BulkPart};
+use crate::call::Call;
 use crate::request::EngineError;
 use crate::runtime::Handle;
 
@@ -50,6 +51,7 @@ pub(crate) struct FrozenOrder {
     pub(crate) by: Actor,
     pub(crate) reason: Option<Arc<str>>,
     pub(crate) left_out: u64,
+    pub(crate) call: Arc<Call>,
 }
 
 /// What is selected.
@@ -111,10 +113,15 @@ impl Handle {
 
     /// Begins a bulk action, durable on return; without one where nothing is selected. Gives how many runs were left out.
     pub fn start_bulk(&self, order: BulkRequest) -> Result<(Option<Bulk>, u64), EngineError> {
+        self.start_bulk_as(order, Call::default())
+    }
+
+    /// The same, with what comes with the request.
+    pub fn start_bulk_as(&self, order: BulkRequest, call: Call) -> Result<(Option<Bulk>, u64), EngineError> {
         check_texts(&order.by, order.reason.as_deref())?;
         let SelectedTargets { targets: found, left_out } = self.select(&order)?;
         let BulkRequest { action, words, pace, by, reason, .. } = order;
-        let order = FrozenOrder { action, words, pace, by, reason, left_out };
+        let order = FrozenOrder { action, words, pace, by, reason, left_out, call: Arc::new(call) };
         Ok((self.begin_with(order, found)?, left_out))
     }
 
@@ -125,6 +132,9 @@ impl Handle {
         found: Vec<(RunId, Option<UnitRef>)>,
     ) -> Result<Option<Bulk>, EngineError> {
         if found.is_empty() {
+            if order.call.idempotency.is_some() {
+                self.put(|reply| BulkPart::Nothing(order.left_out, order.call.clone(), reply))?;
+            }
             return Ok(None);
         }
         let (sender, receiver) = sync_channel(1);
@@ -142,14 +152,24 @@ impl Handle {
             }
             self.put(|reply| BulkPart::Targets(id, part, reply))?;
         }
-        let FrozenOrder { action, words, pace, by, reason, left_out } = order;
+        let FrozenOrder { action, words, pace, by, reason, left_out, call } = order;
         let bulk = Bulk { left_out, ..Bulk::new(id, action, (by, reason), words, pace, total, now) };
-        self.put(|reply| BulkPart::Begin(Box::new(bulk.clone()), reply))?;
+        self.put(|reply| BulkPart::Begin(Box::new(bulk.clone()), call, reply))?;
         Ok(Some(bulk))
     }
 
     /// Pauses a bulk action, lets it go on, or cancels what is left of it.
     pub fn change_bulk(&self, bulk: BulkId, command: BulkCommand) -> Result<Answer, EngineError> {
+        self.change_bulk_as(bulk, command, None)
+    }
+
+    /// The same, with what comes with the request. What has ended changes no more, and nothing is recorded of that.
+    pub fn change_bulk_as(
+        &self,
+        bulk: BulkId,
+        command: BulkCommand,
+        call: Option<Call>,
+    ) -> Result<Answer, EngineError> {
         let known = self.reader().bulk(bulk)?;
         let Some(mut known) = known else {
             return Err(EngineError::BadBulk(format!("there is no bulk action {bulk}")));
@@ -159,7 +179,7 @@ impl Handle {
             return change_bulk(&mut known, command, &context)
                 .map_err(|BulkRefusal(sentence)| EngineError::BadBulk(sentence));
         }
-        self.ask_bulk(bulk, command)
+        self.ask_bulk(bulk, command, call)
     }
 
     fn put(

@@ -1,5 +1,7 @@
 //! What was asked, and what executors say: taken in order, and in line again where the batch comes to nothing.
 
+use std::sync::Arc;
+
 use unstuck_core::command::{Command, Start, StartInput};
 use unstuck_core::decide::Answer;
 use unstuck_core::id::RunId;
@@ -11,6 +13,7 @@ use super::Engine;
 use super::isolation::{Suspect, WorkKind};
 use super::settling::OutstandingBatch;
 use crate::batch::{Batch, Deferred, Undecided};
+use crate::call::{Call, Subject};
 use crate::executor::ExecutorReport;
 use crate::request::{EngineError, Output, Request, StartRun};
 
@@ -42,6 +45,14 @@ impl<S: Store> Engine<S> {
     ) -> Result<(), StoreError> {
         // Whoever is answered was decided about after this.
         done.take_happened(batch);
+        let call = self.call_of(&request).cloned().zip(Subject::of(&request));
+        if let Some((call, subject)) = &call
+            && let Err(error) = batch.check_call(call, subject, self.store_time())
+        {
+            done.outputs.extend(request.ticket().map(|ticket| Output::Reply { ticket, result: Err(error) }));
+            return Ok(());
+        }
+        let before = call.as_ref().and(request.run()).and_then(|run| batch.mark_of(run));
         let (ticket, result) = match request {
             Request::Start { ticket, start } => (Some(ticket), self.decide_start(batch, start)),
             Request::Command { ticket, run, command } => {
@@ -81,12 +92,25 @@ impl<S: Store> Engine<S> {
             Err(Undecided::Aside) => return Ok(()),
             Err(Undecided::Error(EngineError::Store(error))) => return Err(error),
             Err(Undecided::Error(error)) => Err(error),
-            Ok(answer) => Ok(answer),
+            Ok(answer) => {
+                if let Some((call, subject)) = &call {
+                    batch.record_call(call, subject, answer, before, self.store_time());
+                }
+                Ok(answer)
+            }
         };
         if let Some(ticket) = ticket {
             done.outputs.push(Output::Reply { ticket, result });
         }
         Ok(())
+    }
+
+    /// What comes with a request, if anything does.
+    pub(super) fn call_of(&self, request: &Request) -> Option<&Arc<Call>> {
+        if self.calls.is_empty() {
+            return None;
+        }
+        self.calls.get(&request.ticket()?)
     }
 
     fn decide_start(&mut self, batch: &mut Batch, start: StartRun) -> Result<Answer, Undecided> {

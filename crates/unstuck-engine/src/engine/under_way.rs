@@ -169,6 +169,9 @@ impl<S: Store> Engine<S> {
         let BatchPlan { requests, wants, .. } = plan;
         wants.runs.reserve(requests.len());
         for request in &*requests {
+            if let Some(key) = self.call_of(request).and_then(|call| call.idempotency.as_ref()) {
+                wants.idempotency.push((key.scope.clone(), key.key.clone()));
+            }
             match request {
                 Request::Start { start, .. } => {
                     wants.keys.extend(start.key.clone().map(|key| (start.flow.clone(), key)));

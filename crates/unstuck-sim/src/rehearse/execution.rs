@@ -119,7 +119,10 @@ impl<'a> Execution<'a> {
         let policies = rehearsal.policies.clone();
         let switch = unstuck_core::policy::PolicySwitch::default();
         let newest = store.versions()?.policies;
-        store.put_policies(PolicyChange { policies, switch, changes: Vec::new() }, newest)?;
+        store.put_policies(
+            PolicyChange { policies, switch, changes: Vec::new(), ..PolicyChange::default() },
+            newest,
+        )?;
         let settings = Settings { seed: rehearsal.seed, ..Settings::default() };
         let unknown = Box::new(|record: &unstuck_store::contract::FlowRecord| {
             Err(format!("flow `{}` is not part of this rehearsal", record.name))

@@ -8,7 +8,7 @@ use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::thing::{Thing, ThingBody};
-use unstuck_store::contract::StoreError;
+use unstuck_store::contract::{Ledger, StoreError};
 use unstuck_store::invariants::{check_bulk, check_targets, duplicate_bulk};
 
 use crate::error::{broken_store, store_error};
@@ -18,6 +18,7 @@ use crate::table::meta::put_number;
 use crate::table::number;
 use crate::table::prepare;
 use crate::table::unsigned;
+use crate::table::write_ledger;
 use crate::writer_claim::WriterClaim;
 
 /// Writes targets of a bulk action that is not there yet. They are drafts until [`put_bulk`].
@@ -55,6 +56,7 @@ pub(crate) fn put_bulk(
     claim: &WriterClaim,
     bulk: &Bulk,
     last_id: u64,
+    ledger: &Ledger,
 ) -> Result<(), StoreError> {
     let transaction = claim.begin(connection)?;
     if find_total(&transaction, bulk.id)?.is_some() {
@@ -66,6 +68,7 @@ pub(crate) fn put_bulk(
         .execute(params![number(bulk.id.0)?, number(bulk.total)?, !bulk.is_settled(), to_text(bulk)?])
         .map_err(store_error)?;
     put_number(&transaction, "last_id", last_id)?;
+    write_ledger(&transaction, ledger)?;
     transaction.commit().map_err(store_error)
 }
 

@@ -7,11 +7,12 @@ use crate::table::flow_status::{self, JOIN, STATUS_COLUMNS};
 use crate::table::number;
 use crate::table::prepare;
 use crate::table::unsigned;
+use crate::table::write_ledger;
 use crate::writer_claim::WriterClaim;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use std::sync::Arc;
 use unstuck_core::id::FlowId;
-use unstuck_store::contract::{FlowRecord, StoreError};
+use unstuck_store::contract::{FlowRecord, Ledger, StoreError};
 use unstuck_store::verify::RESTORE;
 
 pub(crate) fn list_all_flows(connection: &Connection) -> Result<Vec<FlowRecord>, StoreError> {
@@ -134,11 +135,13 @@ pub(crate) fn put_flows(
     connection: &mut Connection,
     claim: &WriterClaim,
     flows: &[FlowRecord],
+    ledger: &Ledger,
 ) -> Result<(), StoreError> {
     let transaction = claim.begin(connection)?;
     for flow in flows {
         write_flow(&transaction, flow)?;
     }
+    write_ledger(&transaction, ledger)?;
     transaction.commit().map_err(store_error)
 }
 

@@ -11,6 +11,7 @@ use crate::error::{broken_store, store_error};
 use crate::log_entry::{from_text, to_text};
 use crate::table::number;
 use crate::table::unsigned;
+use crate::table::write_ledger;
 use crate::writer_claim::WriterClaim;
 
 /// Every policy, the oldest first.
@@ -59,11 +60,14 @@ pub(crate) fn put_policies(
     let put = "INSERT INTO meta (name, value) VALUES ('policy_switch', ?1)
         ON CONFLICT (name) DO UPDATE SET value = excluded.value";
     transaction.execute(put, [to_text(&change.switch)?]).map_err(store_error)?;
-    for audit in &change.changes {
+    let last = "SELECT coalesce(max(id), 0) FROM policy_audit";
+    let last: i64 = transaction.query_row(last, [], |row| row.get(0)).map_err(store_error)?;
+    for (id, audit) in (last + 1..).zip(&change.changes) {
         transaction
-            .execute("INSERT INTO policy_audit (body) VALUES (?1)", [to_text(audit)?])
+            .execute("INSERT INTO policy_audit (id, body) VALUES (?1, ?2)", params![id, to_text(audit)?])
             .map_err(store_error)?;
     }
+    write_ledger(&transaction, &change.ledger(AuditId(unsigned(last + 1))))?;
     transaction.commit().map_err(store_error)
 }
 

@@ -34,7 +34,14 @@ fn world(parks: bool) -> (Closed, BTreeMap<FlowId, Arc<Flow>>) {
         after: Some(policy.clone()),
     });
     let changes = changes.collect();
-    driver.put_policies(PolicyChange { policies, switch: PolicySwitch::default(), changes }).expect("kept");
+    driver
+        .put_policies(PolicyChange {
+            policies,
+            switch: PolicySwitch::default(),
+            changes,
+            ..PolicyChange::default()
+        })
+        .expect("kept");
     for cause in ["connection reset", "no such file", "out of luck"] {
         driver.pass(Millis(5));
         let run = driver.start(&flow);

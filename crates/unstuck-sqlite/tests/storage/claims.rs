@@ -28,6 +28,7 @@ fn who_has_lost_the_store_to_another_process_stops_and_says_so() {
         policies: Vec::new(),
         switch: unstuck_core::policy::PolicySwitch::default(),
         changes: Vec::new(),
+        ..unstuck_store::contract::PolicyChange::default()
     };
     put_policies(&mut driver.store, policies.clone()).expect("it has the store still");
 
@@ -45,6 +46,7 @@ fn who_has_lost_the_store_to_another_process_stops_and_says_so() {
         policies: Vec::new(),
         switch: unstuck_core::policy::PolicySwitch::default(),
         changes: Vec::new(),
+        ..unstuck_store::contract::PolicyChange::default()
     };
     put_policies(&mut other, policies).expect("the other one goes on");
 }

@@ -109,7 +109,12 @@ pub fn what_is_in_error_is_open<S: TestStore>(make: &mut dyn FnMut() -> S) {
     assert_eq!(open(&mut driver), [], "it has been resumed");
     let policies = vec![policy("p", 1, "reset")];
     driver
-        .put_policies(PolicyChange { policies, switch: PolicySwitch::default(), changes: vec![] })
+        .put_policies(PolicyChange {
+            policies,
+            switch: PolicySwitch::default(),
+            changes: vec![],
+            ..PolicyChange::default()
+        })
         .expect("kept");
     fail(&mut driver, run, "connection reset");
     assert_eq!(open(&mut driver).iter().map(shown).collect::<Vec<_>>(), [(true, false)]);
@@ -346,7 +351,12 @@ fn busy<S: TestStore>(store: S) -> Driver<S> {
     fail(&mut driver, acknowledged, "connection reset");
     driver.act(acknowledged, Command::Acknowledge { unit: None, by: user(), reason: None });
     driver
-        .put_policies(PolicyChange { policies, switch: PolicySwitch::default(), changes: vec![] })
+        .put_policies(PolicyChange {
+            policies,
+            switch: PolicySwitch::default(),
+            changes: vec![],
+            ..PolicyChange::default()
+        })
         .expect("kept");
     for cause in ["no such file /a/1", "connection reset", "no such file /a/2"] {
         driver.pass(Millis(5));

@@ -38,7 +38,7 @@ pub fn a_file_is_kept_as_a_whole<S: TestStore>(make: &mut dyn FnMut() -> S) {
     other.source = "other".into();
     let fresh = FlowRecord { id: FlowId(4), name: "h".into(), ..kept[0].clone() };
     let made_on = store.versions().expect("reads").flows;
-    let change = FlowChange { records: vec![other, fresh] };
+    let change = FlowChange { records: vec![other, fresh], ..FlowChange::default() };
     assert!(matches!(store.change_flows(change, made_on), Err(StoreError::Conflict(_))));
     assert_eq!(store.flows(None, 9), Ok(kept.clone()));
 
@@ -46,7 +46,7 @@ pub fn a_file_is_kept_as_a_whole<S: TestStore>(make: &mut dyn FnMut() -> S) {
     let planned = store.plan_flows(&[new("i", None, "a")]).expect("can be planned");
     store.put_flow(new("j", None, "a")).expect("is kept");
     let records = planned.into_iter().map(|flow| flow.record).collect();
-    let refused = store.change_flows(FlowChange { records }, made_on);
+    let refused = store.change_flows(FlowChange { records, ..FlowChange::default() }, made_on);
     assert!(matches!(refused, Err(StoreError::Conflict(_))), "{refused:?}");
     assert_eq!(store.newest_flow("i"), Ok(None));
 
@@ -67,7 +67,9 @@ pub fn a_deleted_version_is_not_the_newest<S: TestStore>(make: &mut dyn FnMut() 
     let delete = |store: &mut S, record: &FlowRecord| {
         let made_on = store.versions().expect("reads").flows;
         let record = FlowRecord { is_deleted: true, ..record.clone() };
-        store.change_flows(FlowChange { records: vec![record.clone()] }, made_on).expect("is deleted");
+        store
+            .change_flows(FlowChange { records: vec![record.clone()], ..FlowChange::default() }, made_on)
+            .expect("is deleted");
         record
     };
     let second = delete(&mut store, &kept[1]);
@@ -134,7 +136,7 @@ fn apply<S: TestStore>(store: &mut S, flows: &[NewFlow]) -> Result<Vec<FlowRecor
     let records: Vec<FlowRecord> =
         planned.into_iter().map(|flow| flow.into_record(Time(7), &ada())).collect();
     let made_on = store.versions()?.flows;
-    store.change_flows(FlowChange { records: records.clone() }, made_on)?;
+    store.change_flows(FlowChange { records: records.clone(), ..FlowChange::default() }, made_on)?;
     Ok(records)
 }
 

@@ -67,11 +67,17 @@ pub fn what_does_not_go_together_is_refused<S: TestStore>(make: &mut dyn FnMut()
     for (what, other) in cases {
         let changes = vec![audit(&driver, &other, PolicyAuditKind::Added)];
         let policies = vec![kept.clone(), other];
-        let change = PolicyChange { policies, switch: PolicySwitch::default(), changes };
+        let change =
+            PolicyChange { policies, switch: PolicySwitch::default(), changes, ..PolicyChange::default() };
         let refused = put_policies(&mut driver.store, change);
         assert!(matches!(refused, Err(StoreError::Conflict(_))), "{what}: {refused:?}");
     }
-    let change = PolicyChange { policies: vec![other], switch: PolicySwitch::default(), changes: vec![] };
+    let change = PolicyChange {
+        policies: vec![other],
+        switch: PolicySwitch::default(),
+        changes: vec![],
+        ..PolicyChange::default()
+    };
     let newest = driver.store.versions().expect("reads").policies;
     for made_on in [newest + 1, newest.wrapping_sub(1)] {
         let refused = driver.store.put_policies(change.clone(), made_on);
@@ -120,11 +126,20 @@ pub fn the_switch_is_of_the_same_snapshot_as_the_policies<S: TestStore>(make: &m
         ..audit(&driver, &kept, PolicyAuditKind::Paused)
     };
     let refused = vec![kept.clone(), Policy { name: "b".into(), ..kept.clone() }];
-    let change = PolicyChange { policies: refused, switch: switch.clone(), changes: vec![audit.clone()] };
+    let change = PolicyChange {
+        policies: refused,
+        switch: switch.clone(),
+        changes: vec![audit.clone()],
+        ..PolicyChange::default()
+    };
     assert!(matches!(put_policies(&mut driver.store, change), Err(StoreError::Conflict(_))));
     assert_eq!(driver.store.policy_switch(), Ok(PolicySwitch::default()), "as a whole or not at all");
-    let change =
-        PolicyChange { policies: vec![kept.clone()], switch: switch.clone(), changes: vec![audit.clone()] };
+    let change = PolicyChange {
+        policies: vec![kept.clone()],
+        switch: switch.clone(),
+        changes: vec![audit.clone()],
+        ..PolicyChange::default()
+    };
     driver.put_policies(change).expect("kept");
     driver.store.fail_next(&StoreError::Away("the disk".into()));
     driver.store.settle(false);
@@ -198,11 +213,16 @@ pub fn hits_of_a_failed_stage_do_not_count<S: TestStore>(make: &mut dyn FnMut() 
 fn put<S: TestStore>(driver: &mut Driver<S>, policies: Vec<Policy>, kinds: &[PolicyAuditKind]) {
     let changes = kinds.iter().map(|kind| audit(driver, &policies[0], *kind)).collect();
     driver
-        .put_policies(PolicyChange { policies, switch: PolicySwitch::default(), changes })
+        .put_policies(PolicyChange {
+            policies,
+            switch: PolicySwitch::default(),
+            changes,
+            ..PolicyChange::default()
+        })
         .expect("they are kept");
 }
 
-fn audit<S>(driver: &Driver<S>, policy: &Policy, what: PolicyAuditKind) -> PolicyAudit {
+pub(crate) fn audit<S>(driver: &Driver<S>, policy: &Policy, what: PolicyAuditKind) -> PolicyAudit {
     PolicyAudit {
         at: driver.now,
         by: user(),

@@ -1,13 +1,15 @@
-//! What is kept beside runs and changed between batches: flows as they are applied and deleted.
+//! What is kept beside runs and changed between batches: flows as they are applied and deleted, and what is recorded of
+//! requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unstuck_core::bulk::Bulk;
 use unstuck_core::event::Actor;
 use unstuck_core::id::FlowId;
 use unstuck_core::time::Time;
 
-use super::{FlowRecord, NewFlow, PutFlowError, StoreError};
+use super::{FlowRecord, IdempotencyRecord, Ledger, NewFlow, PutFlowError, StoreError};
 
 /// The part of a store that whoever administers it changes. All of it happens outside of transactions, and is durable on
 /// return.
@@ -25,6 +27,16 @@ pub trait AdminStore {
 
     /// Lists the versions of a flow, the oldest first, deleted ones too.
     fn flow_versions(&mut self, name: &str) -> Result<Vec<FlowRecord>, StoreError>;
+
+    /// As [`Store::put_bulk`](super::Store::put_bulk), with what is recorded of it.
+    fn begin_bulk(&mut self, bulk: Bulk, ledger: Ledger) -> Result<(), StoreError>;
+
+    /// Records something that came to nothing: it was asked, and was so already.
+    fn record(&mut self, ledger: Ledger) -> Result<(), StoreError>;
+
+    /// Finds the request that was carried out under a key, as the last stage leaves it. One that
+    /// [stands for it no more](super::is_expired) may be found for a while.
+    fn idempotency(&mut self, scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError>;
 
     /// Counts the runs of these flow versions that are not final, children and handlers too, as the last stage leaves
     /// them. A version without any is left out.
@@ -46,6 +58,7 @@ pub struct Applied {
 pub struct FlowChange {
     /// The versions that are new or have changed, as they are from now on, in order of their ids.
     pub records: Vec<FlowRecord>,
+    pub ledger: Ledger,
 }
 
 /// What keeping a flow comes to.

@@ -12,7 +12,7 @@ use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::ReadyAttempt;
 
-use super::{Interrupt, NoticeId, Versions};
+use super::{IdempotencyRecord, Interrupt, NoticeId, Versions};
 
 /// Names a batch that is under way. They grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +27,8 @@ pub struct Wants {
     pub runs: Vec<RunId>,
     /// The runs that have these keys, each a flow and a key, in any state.
     pub keys: Vec<(Arc<str>, Arc<str>)>,
+    /// What was done under these idempotency keys, each a scope and a key.
+    pub idempotency: Vec<(Arc<str>, Arc<str>)>,
     /// Attempts that may be handed out to these offers, at most `claims`: by priority, then by turns over the flows, then the
     /// ones at the front, then by age. An offer is given no more than it has room for. Offers are dealt to in turn: of several
     /// that take an attempt, the one that was given its last one longest ago gets it, and of those that were given none, the
@@ -76,6 +78,9 @@ pub struct Loaded {
     pub runs: Vec<(RunId, Locked)>,
     /// The runs that have the keys, in the order in which they were asked for.
     pub keys: Vec<Option<RunId>>,
+    /// What was done under the idempotency keys, in the order in which they were asked for. What stands for its request no
+    /// more may be among it.
+    pub idempotency: Vec<Option<IdempotencyRecord>>,
     pub candidates: Vec<Candidate>,
     /// The highest priority that waits, for each queue that was asked about and in which something does.
     pub waiting: Vec<(Arc<str>, i32)>,

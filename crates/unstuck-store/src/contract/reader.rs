@@ -7,7 +7,7 @@ use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
-use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
+use unstuck_core::id::{AuditEntryId, BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
@@ -16,9 +16,9 @@ use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, ListedFlow,
-    OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits, RunFilter, RunLogs, SetAside, StoreError,
-    TailError, TailPage,
+    AuditEntry, AuditFilter, AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
+    GroupPlace, IdempotencyRecord, ListedFlow, OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits,
+    RunFilter, RunLogs, SetAside, StoreError, TailError, TailPage,
 };
 
 /// How many runs of a flow, by its name, are in a state.
@@ -97,6 +97,18 @@ pub trait Reader: Send + Sync {
         before: Option<AuditId>,
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError>;
+
+    /// Lists who changed what, newest first, before the entry `before`, at most `limit`.
+    fn audit(
+        &self,
+        filter: &AuditFilter,
+        before: Option<AuditEntryId>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError>;
+
+    /// Finds the request that was carried out under a key. One that
+    /// [stands for it no more](crate::contract::is_expired) may be found for a while.
+    fn idempotency(&self, scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError>;
 
     /// Counts what policies have taken, in order of their ids; deleted policies too.
     fn policy_hits(&self) -> Result<Vec<PolicyHits>, StoreError>;

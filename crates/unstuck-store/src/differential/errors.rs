@@ -73,7 +73,8 @@ impl<A: TestStore, B: TestStore> RandomSession<'_, A, B> {
             return;
         }
         let switch = self.some_switch();
-        match self.driver.put_policies(PolicyChange { policies, switch, changes }) {
+        match self.driver.put_policies(PolicyChange { policies, switch, changes, ..PolicyChange::default() })
+        {
             Ok(()) | Err(StoreError::Conflict(_)) => {}
             Err(error) => panic!("{error}"),
         }

@@ -69,6 +69,11 @@ impl MemoryStore {
             notices: self.state.notices.list_due(now, wants.notices),
             things: self.state.things.due(now, wants.things),
             keys: wants.keys.iter().map(|(flow, key)| self.state.run_of_key(flow, key)).collect(),
+            idempotency: wants
+                .idempotency
+                .iter()
+                .map(|(scope, key)| self.state.ledger.find(scope, key))
+                .collect(),
             versions: self.versions,
             last_seen: self.last_seen()?,
             has_older_session: self.session.is_some_and(|session| self.sessions.has_older(session)),

@@ -23,6 +23,11 @@ impl Policies {
         Ok(())
     }
 
+    /// The number of the next change.
+    pub(super) fn next_audit_id(&self) -> AuditId {
+        AuditId(self.audit.len() as u64 + 1)
+    }
+
     pub(super) fn audit(&self, before: Option<AuditId>, limit: usize) -> Vec<(AuditId, PolicyAudit)> {
         let numbered = (1..).map(AuditId).zip(&self.audit);
         let mut found: Vec<(AuditId, &PolicyAudit)> =

@@ -8,7 +8,7 @@ use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
-use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
+use unstuck_core::id::{AuditEntryId, BulkId, FlowId, PayloadId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
@@ -18,9 +18,10 @@ use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
 
 use crate::contract::{
-    AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter, GroupPlace, ListedFlow,
-    OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits, Reader, RunChange, RunCounts, RunFilter,
-    RunLogs, SetAside, Stage, StoreError, TailError, TailPage, Watchers,
+    AuditEntry, AuditFilter, AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
+    GroupPlace, IdempotencyRecord, ListedFlow, OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits,
+    Reader, RunChange, RunCounts, RunFilter, RunLogs, SetAside, Stage, StoreError, TailError, TailPage,
+    Watchers,
 };
 use crate::memory::state::{LockedByBatch, MemoryState};
 
@@ -210,6 +211,19 @@ impl Reader for MemoryReader {
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
         Ok(self.state().policies.audit(before, limit))
+    }
+
+    fn audit(
+        &self,
+        filter: &AuditFilter,
+        before: Option<AuditEntryId>,
+        limit: usize,
+    ) -> Result<Vec<AuditEntry>, StoreError> {
+        Ok(self.state().ledger.list(filter, before, limit))
+    }
+
+    fn idempotency(&self, scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError> {
+        Ok(self.state().ledger.find(scope, key))
     }
 
     fn policy_hits(&self) -> Result<Vec<PolicyHits>, StoreError> {

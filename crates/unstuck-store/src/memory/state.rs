@@ -26,6 +26,7 @@ use crate::invariants::{NOT_YET, RunPosition, check_errors, check_events, check_
 use crate::memory::bulks::Bulks;
 use crate::memory::errors::Errors;
 use crate::memory::history::History;
+use crate::memory::ledger::RequestLedger;
 use crate::memory::policies::Policies;
 use crate::notices::Notices;
 use crate::ready::ReadyQueues;
@@ -54,6 +55,7 @@ pub(super) struct MemoryState {
     pub(super) policies: Policies,
     pub(super) bulks: Bulks,
     pub(super) things: Things,
+    pub(super) ledger: RequestLedger,
     pub(super) last_time: Option<Time>,
     pub(super) last_id: u64,
     pub(super) downtimes: Vec<Downtime>,
@@ -113,6 +115,7 @@ impl MemoryState {
             policies: Policies::default(),
             bulks: Bulks::default(),
             things: Things::default(),
+            ledger: RequestLedger::default(),
             last_time: None,
             last_id: 0,
             downtimes: Vec::new(),
@@ -196,6 +199,7 @@ impl MemoryState {
             self.notices.postpone(id, stage.at);
         }
         self.change_things(stage.things, stage.results);
+        self.ledger.add(stage.idempotency, stage.audit);
         self.last_time = Some(stage.at);
         self.last_id = self.last_id.max(stage.last_id);
         self.ready.put_back();
@@ -357,6 +361,7 @@ impl MemoryState {
     ) -> Result<(), StoreError> {
         check_errors(stage)?;
         check_logs(stage)?;
+        self.ledger.check(&stage.idempotency)?;
         self.bulks.check_results(stage)?;
         self.things.check_changes(&stage.things, &locked.things)?;
         let mut returned = 0;

@@ -5,7 +5,7 @@ use unstuck_core::policy::unknown_policy;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
 use unstuck_engine::request::EngineError;
-use unstuck_store::contract::{PutFlowError, StoreError};
+use unstuck_store::contract::{CallOutcome, PutFlowError, StoreError};
 use unstuck_store::verify::Promise;
 use unstuck_store::verify::history::HistoryCheck;
 
@@ -26,6 +26,8 @@ labels!(ENGINE, of_engine_error(EngineError), {
     EngineError::BadPolicies(_) => "BadPolicies",
     EngineError::BadBulk(_) => "BadBulk",
     EngineError::Changed(_) => "Changed",
+    EngineError::Replayed(_) => "Replayed",
+    EngineError::KeyReused(_) => "KeyReused",
     EngineError::Defect(_) => "Defect",
     EngineError::Busy => "Busy",
     EngineError::Stopped => "Stopped",
@@ -60,6 +62,8 @@ pub(crate) fn of_the_engine() -> Vec<Line> {
         EngineError::BadPolicies(vec![unknown_policy(0, &"resets".into())]),
         EngineError::BadBulk("<what>".to_owned()),
         EngineError::Changed(RUN),
+        EngineError::Replayed(Box::new(CallOutcome::Changed { run: RUN, already: false })),
+        EngineError::KeyReused("nightly-17".into()),
         EngineError::Defect("index out of bounds".to_owned()),
         EngineError::Busy,
         EngineError::Stopped,

@@ -1,11 +1,13 @@
 //! What is changed between batches, asked of both stores.
 
+use unstuck_core::bulk::Bulk;
 use unstuck_core::id::FlowId;
 
 use super::Twin;
 use crate::conformance::TestStore;
 use crate::contract::{
-    AdminStore, FlowChange, FlowRecord, NewFlow, OpenRuns, PlannedFlow, PutFlowError, StoreError,
+    AdminStore, FlowChange, FlowRecord, IdempotencyRecord, Ledger, NewFlow, OpenRuns, PlannedFlow,
+    PutFlowError, Store, StoreError,
 };
 
 impl<A: TestStore, B: TestStore> AdminStore for Twin<'_, A, B> {
@@ -29,6 +31,21 @@ impl<A: TestStore, B: TestStore> AdminStore for Twin<'_, A, B> {
 
     fn flow_versions(&mut self, name: &str) -> Result<Vec<FlowRecord>, StoreError> {
         self.same(|oracle| oracle.flow_versions(name), |store| store.flow_versions(name))
+    }
+
+    /// Nothing that drives two stores records anything of it.
+    fn begin_bulk(&mut self, bulk: Bulk, ledger: Ledger) -> Result<(), StoreError> {
+        assert_eq!(ledger, Ledger::default(), "two stores that are compared record what comes with stages");
+        self.put_bulk(bulk)
+    }
+
+    /// Nothing that drives two stores does this.
+    fn record(&mut self, _: Ledger) -> Result<(), StoreError> {
+        panic!("two stores that are compared record what comes with stages")
+    }
+
+    fn idempotency(&mut self, scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError> {
+        self.same(|oracle| oracle.idempotency(scope, key), |store| store.idempotency(scope, key))
     }
 
     fn open_runs(&mut self, flows: &[FlowId]) -> Result<OpenRuns, StoreError> {

@@ -263,7 +263,9 @@ fn store_flows(
     let (at, by) = (service::now(), Actor::User(user_name().into()));
     let records = planned.into_iter().map(|flow| flow.into_record(at, &by)).collect();
     let made_on = store.versions().map_err(failed)?.flows;
-    store.change_flows(FlowChange { records }, made_on).map_err(|error| refused(error.into()))?;
+    store
+        .change_flows(FlowChange { records, ..FlowChange::default() }, made_on)
+        .map_err(|error| refused(error.into()))?;
     Ok(name)
 }
 
