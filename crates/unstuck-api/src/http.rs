@@ -333,3 +333,39 @@ pub enum BulkAction {
     Complete,
     Forget,
 }
+
+/// A token to make.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TokenBody {
+    pub name: String,
+    pub role: String,
+    /// The actions that a worker may take; all if none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub actions: Vec<String>,
+    /// The flows that a client may start; all if none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flows: Vec<String>,
+    /// The name of the server that a peer is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// Whether it may read payloads; it may unless this says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payloads: Option<bool>,
+    /// How long it is good, such as `90d`; without end where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_in: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Gives a token another secret.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RotateBody {
+    /// How long the old secret is still good; 24 hours where it is not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}

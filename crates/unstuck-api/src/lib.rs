@@ -1,6 +1,7 @@
 //! The JSON types on the wire, and nothing else: requests, the views that answer them, and the documents that people and
 //! workers see. A crate that talks to Unstuck needs no other of ours.
 
+pub mod audit;
 pub mod bulk;
 pub mod clock;
 pub mod documents;
@@ -19,6 +20,7 @@ pub mod request;
 mod run;
 pub mod runs;
 pub mod status;
+pub mod tokens;
 pub mod trials;
 
 pub use explanation::{Because, Explanation, Happened, Next, Possible};

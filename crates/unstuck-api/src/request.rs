@@ -23,6 +23,8 @@ pub enum Request {
     Start(Box<StartRequest>),
     /// Flows to apply or delete.
     Flows(FlowRequest),
+    /// Something that changes tokens of the API.
+    Tokens(TokenRequest),
 }
 
 /// A run to start, and who asks for it.
@@ -38,6 +40,7 @@ pub struct StartRequest {
 #[serde(rename_all = "camelCase")]
 pub struct FlowRequest {
     pub by: String,
+    pub reason: Option<String>,
     pub what: FlowOperation,
 }
 
@@ -119,6 +122,48 @@ pub enum Query {
     Flows { after: Option<String>, limit: usize },
     /// A version of a flow: the newest, or the one that is named.
     Flow { flow: String, version: Option<String> },
+    /// Tokens of the API; without `all`, those that let somebody in.
+    Tokens { all: bool },
+}
+
+/// Something that is asked about tokens.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TokenRequest {
+    pub by: String,
+    pub reason: Option<String>,
+    pub what: TokenOperation,
+}
+
+/// What is asked about tokens, each by its name or id.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub enum TokenOperation {
+    Create(NewTokenRequest),
+    Revoke {
+        token: String,
+    },
+    /// The old secret is good for so long.
+    Rotate {
+        token: String,
+        overlap_ms: u64,
+    },
+}
+
+/// A token to make.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewTokenRequest {
+    pub name: String,
+    pub role: String,
+    #[serde(default)]
+    pub actions: Vec<String>,
+    #[serde(default)]
+    pub flows: Vec<String>,
+    pub origin: Option<String>,
+    /// Whether it may read payloads; it may unless this says otherwise.
+    pub payloads: Option<bool>,
+    pub expires_in_ms: Option<u64>,
 }
 
 /// Something that is asked about bulk actions.
@@ -403,6 +448,19 @@ pub enum RerunScope {
 }
 
 impl Request {
+    /// Returns who asks, if it changes something.
+    pub fn by(&self) -> Option<&str> {
+        match self {
+            Request::Query(_) => None,
+            Request::Change(request) => Some(&request.by),
+            Request::Policies(request) => Some(&request.by),
+            Request::Bulk(request) => Some(&request.by),
+            Request::Tokens(request) => Some(&request.by),
+            Request::Start(request) => Some(&request.by),
+            Request::Flows(request) => Some(&request.by),
+        }
+    }
+
     /// Returns whether handling the request may take long because of its size, even on an idle engine.
     pub fn takes_long(&self) -> bool {
         let applies = |request: &PolicyRequest| {
@@ -412,7 +470,7 @@ impl Request {
             Request::Query(query) => matches!(query, Query::Trial(_)),
             Request::Policies(request) => applies(request),
             Request::Bulk(request) => matches!(request.what, BulkOperation::Begin(_)),
-            Request::Change(_) | Request::Start(_) | Request::Flows(_) => false,
+            Request::Change(_) | Request::Start(_) | Request::Flows(_) | Request::Tokens(_) => false,
         }
     }
 
@@ -430,6 +488,7 @@ impl Request {
                 | PolicyOperation::Apply { .. } => true,
                 PolicyOperation::Load { .. } | PolicyOperation::Delete { .. } => false,
             },
+            Request::Tokens(request) => matches!(request.what, TokenOperation::Revoke { .. }),
             Request::Bulk(request) => match &request.what {
                 BulkOperation::Begin(begin) => begin.dry_run,
                 BulkOperation::Pause { .. }

@@ -31,6 +31,7 @@ pub struct Client {
     address: Address,
     /// The name of the person, for the record.
     user: String,
+    token: Option<String>,
 }
 
 /// Why there is no answer.
@@ -52,7 +53,13 @@ pub(crate) struct HttpAnswer {
 
 impl Client {
     pub fn new(address: Address, user: impl Into<String>) -> Client {
-        Client { address, user: user.into() }
+        Client { address, user: user.into(), token: None }
+    }
+
+    /// The same, with a token of the API.
+    #[must_use]
+    pub fn with_token(self, token: Option<String>) -> Client {
+        Client { token, ..self }
     }
 
     /// Sends a request, and returns its view as JSON, as the service behind the server has written it.
@@ -154,6 +161,9 @@ impl Client {
             .header(header::HOST, format!("{}:{}", self.address.host, self.address.port))
             .header(header::ACCEPT, call.accept)
             .header("unstuck-user", &self.user);
+        if let Some(token) = &self.token {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
         if call.body.is_some() {
             request = request.header(header::CONTENT_TYPE, call.content);
         }

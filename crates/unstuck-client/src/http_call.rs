@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use unstuck_api::ProblemDocument;
 use unstuck_api::http::{
     AcknowledgeBody, ApplyBody, BulkAction, BulkBody, ChooseBody, CompleteBody, NamesBody, PausePoliciesBody,
-    ReasonBody, RerunBody, RerunWhat, ResumeBody, SignalBody, SkipBody, TrialBody, UnpausePoliciesBody,
+    ReasonBody, RerunBody, RerunWhat, ResumeBody, RotateBody, SignalBody, SkipBody, TokenBody, TrialBody,
+    UnpausePoliciesBody,
 };
 use unstuck_api::request::{
     BulkOperation, BulkVerb, ErrorsQuery, FlowOperation, NewBulk, PolicyOperation, PolicyToTry, Query,
-    Request, RerunScope, RunOperation, RunsQuery, TrialQuery,
+    Request, RerunScope, RunOperation, RunsQuery, TokenOperation, TrialQuery,
 };
 
 use crate::client::{HttpAnswer, read_problem};
@@ -74,6 +75,7 @@ pub(crate) fn build_call(request: &Request) -> Option<HttpCall> {
         Request::Bulk(request) => call_of_bulk(&request.what),
         Request::Start(request) => HttpCall::post(&["v1", "runs"], &request.start),
         Request::Flows(request) => call_of_flows(&request.what),
+        Request::Tokens(request) => call_of_tokens(&request.what, request.reason.clone()),
     })
 }
 
@@ -114,6 +116,7 @@ fn call_of_query(query: &Query) -> Option<HttpCall> {
         Query::Flows { after, limit } => {
             get(&["v1", "flows"]).with("after", after.as_ref()).with("limit", Some((*limit).min(1_000)))
         }
+        Query::Tokens { all } => get(&["v1", "tokens"]).with("all", all.then_some(true)),
         Query::Flow { flow, version } => get(&["v1", "flows", flow]).with("version", version.as_ref()),
     })
 }
@@ -321,6 +324,31 @@ fn call_of_flows(what: &FlowOperation) -> HttpCall {
     }
 }
 
+fn call_of_tokens(what: &TokenOperation, reason: Option<String>) -> HttpCall {
+    // Lengths of time travel as numbers of seconds.
+    let seconds = |ms: u64| format!("{}.{:03}", ms / 1_000, ms % 1_000);
+    match what {
+        TokenOperation::Create(new) => HttpCall::post(
+            &["v1", "tokens"],
+            &TokenBody {
+                name: new.name.clone(),
+                role: new.role.clone(),
+                actions: new.actions.clone(),
+                flows: new.flows.clone(),
+                origin: new.origin.clone(),
+                payloads: new.payloads,
+                expires_in: new.expires_in_ms.map(seconds),
+                reason,
+            },
+        ),
+        TokenOperation::Revoke { token } => HttpCall::delete(&["v1", "tokens", token]).with("reason", reason),
+        TokenOperation::Rotate { token, overlap_ms } => HttpCall::post(
+            &["v1", "tokens", token, "rotate"],
+            &RotateBody { overlap: Some(seconds(*overlap_ms)), reason },
+        ),
+    }
+}
+
 /// Reads an answer as the view that the service would have given.
 pub(crate) fn read_view(request: &Request, answer: HttpAnswer) -> Result<String, Box<ProblemDocument>> {
     if answer.status >= 300 {
@@ -350,6 +378,7 @@ pub(crate) fn read_view(request: &Request, answer: HttpAnswer) -> Result<String,
         | Request::Policies(_)
         | Request::Bulk(_)
         | Request::Start(_)
-        | Request::Flows(_) => body,
+        | Request::Flows(_)
+        | Request::Tokens(_) => body,
     })
 }

@@ -7,6 +7,7 @@
 #[cfg(test)]
 extern crate self as unstuck_core;
 
+pub mod api_token;
 mod begin_attempt;
 pub mod bulk;
 pub mod clock;

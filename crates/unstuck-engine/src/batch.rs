@@ -500,6 +500,7 @@ impl Batch {
             interrupts: Vec::new(),
             idempotency: self.calls.idempotency,
             audit: self.calls.audit,
+            token_uses: Vec::new(),
         }
     }
 }

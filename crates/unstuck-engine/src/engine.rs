@@ -18,7 +18,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use unstuck_core::clock::{CLOCK_SLACK, ClockCorrection};
 use unstuck_core::home::Homes;
-use unstuck_core::id::Ids;
+use unstuck_core::id::{Ids, TokenId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::nesting::MAX_NESTING;
@@ -110,6 +110,8 @@ pub struct Engine<S> {
     inbox: VecDeque<Request>,
     /// What comes with some of the requests that are not answered yet.
     pub(crate) calls: FxHashMap<Ticket, Arc<Call>>,
+    /// Tokens that were used, to be recorded with the next stage.
+    pub(crate) token_uses: FxHashMap<TokenId, Time>,
     /// Batches that were asked for, and are not decided yet.
     under_way: Vec<UnderWay>,
     outstanding: VecDeque<OutstandingBatch>,
@@ -192,6 +194,7 @@ impl<S: Store> Engine<S> {
             families: Families::default(),
             inbox: session.first_losses(),
             calls: FxHashMap::default(),
+            token_uses: FxHashMap::default(),
             session,
             under_way: Vec::new(),
             outstanding: VecDeque::new(),

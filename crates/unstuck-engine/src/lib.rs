@@ -19,6 +19,7 @@ pub mod request;
 pub mod runtime;
 mod session;
 pub mod token;
+pub mod tokens;
 pub mod trials;
 mod waiters;
 pub mod worker_calls;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use unstuck_core::api_token::TokenRefusal;
 use unstuck_core::bulk::BulkRef;
 use unstuck_core::command::{Command, OnDuplicate};
 use unstuck_core::decide::Answer;
@@ -161,6 +162,8 @@ pub enum EngineError {
     Damaged(String),
     /// Policies were refused; nothing was changed.
     BadPolicies(Vec<BadPolicy>),
+    /// An order about tokens was refused; nothing was changed.
+    BadToken(TokenRefusal),
     /// An order about a bulk action was refused, in a sentence; nothing was changed.
     BadBulk(String),
     /// The run has changed since it was looked at; nothing was done.
@@ -213,6 +216,7 @@ impl fmt::Display for EngineError {
                 }
                 Ok(())
             }
+            EngineError::BadToken(refusal) => refusal.fmt(f),
             EngineError::Damaged(sentence) | EngineError::BadBulk(sentence) => f.write_str(sentence),
             EngineError::Changed(run) => {
                 write!(f, "{run} changed in the meantime. Nothing was done. Repeat the command")

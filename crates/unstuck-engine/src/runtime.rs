@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use unstuck_core::api_token::TokenChange;
 use unstuck_core::command::Command;
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Event;
-use unstuck_core::id::{BulkId, RunId};
+use unstuck_core::id::{BulkId, RunId, TokenId};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Kind;
 use unstuck_core::offer::Offer;
@@ -30,6 +31,7 @@ use crate::flows::Flows;
 use crate::policies::{PolicyCommand, PolicyOutcome};
 use crate::reply::ReplyTo;
 use crate::request::{EngineError, Output, Request, StartRun, Ticket};
+use crate::tokens::TokenOrder;
 use crate::waiters::Waiters;
 use crate::worker_calls::{Exchange, Exchanged, WorkerCalls};
 
@@ -47,6 +49,8 @@ enum Message {
     Start(StartRun, Option<Box<Call>>, ReplyTo<Answer>),
     StartMany(Vec<(StartRun, Option<Call>)>, ReplyTo<Vec<Reply>>),
     ChangeFlows(FlowCommand, Call, ReplyTo<FlowsOutcome>),
+    ChangeTokens(TokenOrder, ReplyTo<TokenChange>),
+    TokenUsed(TokenId),
     Command(RunId, Command, Option<Box<Call>>, ReplyTo<Answer>),
     Forget(Vec<(RunId, u64)>, Option<Box<Call>>, ReplyTo<Answer>),
     ChangeBulk(BulkId, BulkCommand, Option<Box<Call>>, ReplyTo<Answer>),
@@ -91,6 +95,7 @@ pub struct Handle {
     waiting: Arc<AtomicUsize>,
     /// The last ticket that was given out.
     tickets: Arc<AtomicU64>,
+    tokens_version: Arc<AtomicU64>,
     trouble: Arc<Mutex<Option<StoreError>>>,
     /// Its thread has the other end, until it ends.
     is_running: Weak<()>,
@@ -147,11 +152,13 @@ impl Runtime {
         let reader = engine.store().reader();
         let (waiting, tickets, trouble) = <(Arc<AtomicUsize>, Arc<AtomicU64>, Arc<Mutex<_>>)>::default();
         let running = Arc::new(());
+        let tokens_version = Arc::new(AtomicU64::new(engine.known.tokens));
         let handle = Handle {
             sender,
             reader,
             waiting: waiting.clone(),
             tickets: tickets.clone(),
+            tokens_version: tokens_version.clone(),
             trouble: trouble.clone(),
             is_running: Arc::downgrade(&running),
             wakes: Arc::new(WakeTime::new()),
@@ -184,6 +191,7 @@ impl Runtime {
                 callers: HashMap::new(),
                 waiting,
                 tickets,
+                tokens_version,
                 trouble,
                 is_troubled: false,
                 keeper,
@@ -297,9 +305,39 @@ impl Handle {
         receiver.recv().unwrap_or(Err(EngineError::Stopped))
     }
 
+    /// Carries out an order about tokens; it is durable on return.
+    pub fn change_tokens(&self, order: TokenOrder) -> Result<TokenChange, EngineError> {
+        let (reply, receiver) = ReplyTo::channel();
+        self.send(Message::ChangeTokens(order, reply));
+        receiver.recv().unwrap_or(Err(EngineError::Stopped))
+    }
+
+    /// The version of the tokens, as this engine knows it: whoever has read another one reads them again. Whoever was
+    /// answered about a change sees it here.
+    pub fn tokens_version(&self) -> u64 {
+        self.tokens_version.load(Ordering::Acquire)
+    }
+
+    /// A token was used: that is recorded with what is made durable next.
+    pub fn record_token_use(&self, token: TokenId) {
+        self.send(Message::TokenUsed(token));
+    }
+
     /// Asks something of a run, and waits until what comes of it is durable.
     pub fn command(&self, run: RunId, command: Command) -> Result<Answer, EngineError> {
         self.ask(|reply| Message::Command(run, command, None, reply))
+    }
+
+    /// Asks something of a run, with what comes with the request, and waits until what comes of it is durable.
+    pub fn command_call(&self, run: RunId, command: Command, call: Call) -> Reply {
+        let call = Some(Box::new(call));
+        self.ask(|reply| Message::Command(run, command, call, reply))
+    }
+
+    /// Starts a run, with what comes with the request, and waits until that is durable.
+    pub fn start_call(&self, start: StartRun, call: Call) -> Reply {
+        let call = Some(Box::new(call));
+        self.ask(|reply| Message::Start(start, call, reply))
     }
 
     /// Starts a run; `reply` is called on the engine's thread once that is durable, and must not block.
@@ -505,6 +543,7 @@ struct Driver<S, T> {
     callers: HashMap<Ticket, ReplyTo<Exchanged>>,
     waiting: Arc<AtomicUsize>,
     tickets: Arc<AtomicU64>,
+    tokens_version: Arc<AtomicU64>,
     trouble: Arc<Mutex<Option<StoreError>>>,
     is_troubled: bool,
     keeper: EngineTimer<T>,
@@ -601,6 +640,12 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
             Message::ChangeFlows(command, call, reply) => {
                 reply.send(self.engine.change_flows(command, &call, self.keeper.now()));
             }
+            Message::ChangeTokens(order, reply) => {
+                let changed = self.engine.change_tokens(order, self.keeper.now());
+                self.publish_versions();
+                reply.send(changed);
+            }
+            Message::TokenUsed(token) => self.engine.record_token_use(token, self.keeper.now()),
             Message::Command(run, command, call, reply) => {
                 let ticket = self.ticket(reply);
                 self.submit(Request::Command { ticket, run, command }, call.map(|call| *call));
@@ -721,6 +766,11 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
         }
     }
 
+    /// Whoever keeps what is shared sees when to read it again.
+    fn publish_versions(&self) {
+        self.tokens_version.store(self.engine.known.tokens, Ordering::Release);
+    }
+
     /// Whoever asks is told what is wrong with the store.
     fn publish_trouble(&mut self) {
         let trouble = self.engine.trouble();
@@ -732,6 +782,7 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
 
     fn perform_outputs(&mut self, mut outputs: Vec<Output>) {
         self.publish_trouble();
+        self.publish_versions();
         self.answer_calls(&mut outputs);
         for output in outputs {
             match output {

@@ -1,8 +1,10 @@
 //! What comes with requests: conditions, keys under which they may be repeated, and the audit.
 
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use unstuck_core::api_token::{NewToken, Role, SecretDigest, TokenChangeKind, TokenCommand};
 use unstuck_core::command::{Command, OnDuplicate};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::Actor;
@@ -10,7 +12,7 @@ use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::policy::{Criteria, DraftBackOff, PolicyDraft};
 use unstuck_core::refusal::Refusal;
-use unstuck_core::time::Time;
+use unstuck_core::time::{Millis, Time};
 use unstuck_engine::apply_flows::{ApplyFlows, DeleteFlow, FlowCommand};
 use unstuck_engine::bulk::{BulkCommand, BulkFilter, BulkRequest, Selection};
 use unstuck_engine::call::{AuditContext, Call, RunMark, key_of_item};
@@ -18,6 +20,7 @@ use unstuck_engine::engine::{Engine, NextStep, Settings};
 use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::{EngineError, Output, Request, StartRun};
 use unstuck_engine::runtime::{Handle, Reply, Runtime};
+use unstuck_engine::tokens::TokenOrder;
 use unstuck_store::contract::{
     AuditChange, AuditFilter, AuditRecord, CallOrigin, CallOutcome, FlowChangeKind, FlowRecord,
     IdempotencyKey, Store,
@@ -190,9 +193,9 @@ fn of_two_servers_one_carries_it_out_and_the_other_is_told() {
         server.submit_call(Request::Start { ticket: 1, start: start_of(None) }, keyed("s"));
     }
     let mut replies = Vec::new();
-    for _ in 0..50 {
+    for turn in 0..50 {
         for (place, server) in servers.iter_mut().enumerate() {
-            for output in server.step(BEGIN) {
+            for output in server.step(BEGIN + Millis(turn * 40)) {
                 if let Output::Reply { result, .. } = output {
                     replies.push((place, result));
                 }
@@ -349,4 +352,52 @@ fn a_bulk_action_is_recorded_when_it_begins_and_is_changed() {
         panic!("{entries:?}")
     };
     assert_eq!((before.text(), after.text()), (r#"{"state":"running"}"#, r#"{"state":"paused"}"#));
+}
+
+#[test]
+fn tokens_are_made_rotated_and_revoked_with_an_entry_each() {
+    let runtime = engine();
+    let handle = runtime.handle();
+    let order = |command, call| TokenOrder { command, by: ada(), reason: Some("new team".into()), call };
+    let create = |name: &str| {
+        TokenCommand::Create(Box::new(NewToken {
+            name: name.into(),
+            role: Role::Operator,
+            actions: Vec::new(),
+            flows: Vec::new(),
+            origin: None,
+            payloads: true,
+            expires_in: Some(Millis(60_000)),
+            digest: SecretDigest([1; 32]),
+        }))
+    };
+    let before = handle.tokens_version();
+    let made = handle.change_tokens(order(create("ops"), keyed("t"))).expect("is made").after;
+    assert!(handle.tokens_version() > before, "whoever keeps tokens reads them again");
+    assert_eq!(handle.reader().tokens(), Ok(vec![made.clone()]));
+    let again = handle.change_tokens(order(create("ops"), keyed("t")));
+    assert_eq!(again, replayed(CallOutcome::Token { token: made.id }));
+    let refused = handle.change_tokens(order(create("ops"), Call::default()));
+    assert!(matches!(refused, Err(EngineError::BadToken(_))), "{refused:?}");
+    let name: Arc<str> = made.id.to_string().into();
+    let digest = SecretDigest([2; 32]);
+    let rotate = TokenCommand::Rotate { token: name.clone(), digest, overlap: Millis(10) };
+    handle.change_tokens(order(rotate, Call::default())).expect("is rotated");
+    for what in [TokenChangeKind::Revoked, TokenChangeKind::Unchanged] {
+        let revoke = TokenCommand::Revoke { token: name.clone() };
+        assert_eq!(handle.change_tokens(order(revoke, Call::default())).map(|change| change.what), Ok(what));
+    }
+    assert!(handle.reader().tokens().expect("reads")[0].revoked_at.is_some());
+    let entries = audit(&handle);
+    let what: Vec<&str> = entries.iter().map(|entry| &*entry.what).collect();
+    assert_eq!(what, ["token.created", "token.rotated", "token.revoked"]);
+    let told = format!("{entries:?}");
+    assert!(!told.contains("digest") && !told.contains("0101"), "{told}");
+    assert!(entries.iter().all(|entry| entry.thing.as_deref() == Some("ops")));
+
+    handle.record_token_use(made.id);
+    // Whoever is answered was decided about after that.
+    handle.start(start_of(None)).expect("starts");
+    let uses = handle.reader().token_uses().expect("reads");
+    assert_eq!(uses.iter().map(|(token, _)| *token).collect::<Vec<_>>(), [made.id]);
 }

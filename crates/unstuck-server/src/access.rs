@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, header};
 use unstuck_api::{ProblemDocument, ProblemType};
+use unstuck_core::api_token::{ApiToken, Role};
+use unstuck_core::time::Time;
+use unstuck_service::tokens::KnownTokens;
 
 use crate::problem::Problem;
 
@@ -13,41 +16,12 @@ const USER: HeaderName = HeaderName::from_static("unstuck-user");
 /// Characters of a name at most.
 const LONGEST_NAME: usize = 128;
 
-/// What somebody may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Reads.
-    Viewer,
-    /// Starts runs, sends signals, reads runs.
-    Client,
-    /// Acts on runs, policies and bulk actions.
-    Operator,
-    /// Changes flows and all else.
-    Admin,
-}
-
-impl Role {
-    /// Every role.
-    #[cfg(test)]
-    pub(crate) const ALL: [Role; 4] = [Role::Viewer, Role::Client, Role::Operator, Role::Admin];
-
-    /// Returns the word for it.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Role::Viewer => "viewer",
-            Role::Client => "client",
-            Role::Operator => "operator",
-            Role::Admin => "admin",
-        }
-    }
-
-    /// Returns whether whoever has this role may do all that the other may.
-    fn includes(self, other: Role) -> bool {
-        match self {
-            Role::Admin => true,
-            Role::Operator => other != Role::Admin,
-            Role::Viewer | Role::Client => self == other,
-        }
+/// Returns whether whoever has a role may do all that the other may.
+fn includes(role: Role, other: Role) -> bool {
+    match role {
+        Role::Admin => true,
+        Role::Operator => matches!(other, Role::Operator | Role::Viewer | Role::Client),
+        Role::Viewer | Role::Client | Role::Worker | Role::Peer => role == other,
     }
 }
 
@@ -65,7 +39,7 @@ impl Access {
     pub(crate) fn allows(self, role: Role) -> bool {
         match self {
             Access::Public => true,
-            Access::Roles(roles) => roles.iter().any(|needed| role.includes(*needed)),
+            Access::Roles(roles) => roles.iter().any(|needed| includes(role, *needed)),
         }
     }
 
@@ -93,20 +67,78 @@ impl Access {
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) role: Role,
-    /// The name that changes are recorded under.
+    /// The name that changes are recorded under: of the token, or of the person where there are no tokens.
     pub(crate) name: Arc<str>,
+    /// The person behind a shared token, as they claim.
+    pub(crate) user: Option<Arc<str>>,
+    pub(crate) peer: IpAddr,
+    pub(crate) token: Option<Arc<ApiToken>>,
 }
 
 impl Caller {
-    /// Finds out who calls. Only the machine itself is let in, under a name that a page of another site cannot give.
-    pub(crate) fn identify(headers: &HeaderMap, peer: SocketAddr) -> Result<Caller, Problem> {
-        if !is_loopback(peer.ip()) {
+    /// Finds out who calls: whoever comes with a token has its role. Where there has never been one, only the machine itself is let
+    /// in, under a name that a page of another site cannot give.
+    pub(crate) fn identify(
+        tokens: &KnownTokens,
+        headers: &HeaderMap,
+        peer: SocketAddr,
+        now: Time,
+    ) -> Result<Caller, Problem> {
+        let (user, peer) = (claimed_name(headers)?, peer.ip());
+        if let Some(presented) = bearer_token(headers) {
+            let token = tokens.authenticate(presented, now).ok_or_else(unauthenticated)?;
+            return Ok(Caller { role: token.role, name: token.name.clone(), user, peer, token: Some(token) });
+        }
+        if !tokens.is_empty() || !is_loopback(peer) {
             return Err(unauthenticated());
         }
         check_host(headers)?;
         check_origin(headers)?;
-        Ok(Caller { role: Role::Admin, name: claimed_name(headers)?.unwrap_or_else(|| "local".into()) })
+        let name = user.unwrap_or_else(|| "local".into());
+        Ok(Caller { role: Role::Admin, name, user: None, peer, token: None })
     }
+
+    /// Whoever may only use what is for everybody.
+    pub(crate) fn stranger(peer: SocketAddr) -> Caller {
+        Caller { role: Role::Peer, name: "anybody".into(), user: None, peer: peer.ip(), token: None }
+    }
+
+    /// Returns how changes are recorded: `ada (ops-cli)` for a person behind a token.
+    pub(crate) fn shown_name(&self) -> String {
+        match &self.user {
+            Some(user) => format!("{user} ({})", self.name),
+            None => self.name.to_string(),
+        }
+    }
+
+    /// Refuses a flow that is not the token's.
+    pub(crate) fn check_flow(&self, flow: &str) -> Result<(), Problem> {
+        let flows = self.token.as_deref().map_or(&[][..], |token| &token.flows);
+        if flows.is_empty() || flows.iter().any(|allowed| **allowed == *flow) {
+            return Ok(());
+        }
+        Err(Problem::new(
+            ProblemType::Forbidden,
+            format!("the token is for other flows than `{}`; use another token", shorten(flow)),
+        ))
+    }
+
+    /// Returns whether the caller may see only some flows.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.token.as_ref().is_some_and(|token| !token.flows.is_empty())
+    }
+
+    /// Returns whether the caller may read payloads.
+    pub(crate) fn reads_payloads(&self) -> bool {
+        self.token.as_ref().is_none_or(|token| token.payloads)
+    }
+}
+
+/// Reads the token of a request; a query string is never looked at.
+fn bearer_token(headers: &HeaderMap) -> Option<&str> {
+    let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = given.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
 /// Returns whether an address is this machine's own.
@@ -192,7 +224,7 @@ mod tests {
         let allowed = |access: Access| -> Vec<&str> {
             Role::ALL.into_iter().filter(|role| access.allows(*role)).map(Role::word).collect()
         };
-        assert_eq!(allowed(Access::Public), ["viewer", "client", "operator", "admin"]);
+        assert_eq!(allowed(Access::Public), ["viewer", "client", "worker", "operator", "admin", "peer"]);
         assert_eq!(allowed(Access::Roles(&[Role::Viewer])), ["viewer", "operator", "admin"]);
         assert_eq!(allowed(Access::Roles(&[Role::Client])), ["client", "operator", "admin"]);
         assert_eq!(allowed(Access::Roles(&[Role::Operator])), ["operator", "admin"]);

@@ -56,6 +56,19 @@ impl Answer {
         Ok(Answer::json(json))
     }
 
+    /// Returns the JSON of an answer that is made of another.
+    pub(crate) fn json_text(&self) -> &str {
+        match &self.content {
+            Content::Json(text) => text,
+            Content::Nothing
+            | Content::Problem(_)
+            | Content::Text(_)
+            | Content::Html(_)
+            | Content::Yaml(_)
+            | Content::Events(_) => "null",
+        }
+    }
+
     #[must_use]
     pub(crate) fn with_status(self, status: StatusCode) -> Answer {
         Answer { status, ..self }

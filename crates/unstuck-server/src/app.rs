@@ -1,12 +1,14 @@
 //! What all requests share: the service, the engine, the settings, and whose turn it is.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, watch};
 use unstuck_engine::runtime::Handle;
-use unstuck_service::Service;
+use unstuck_service::in_flight::InFlight;
+use unstuck_service::tokens::{KnownTokens, TokenUses};
+use unstuck_service::{Service, ServiceError};
 use unstuck_store::contract::{OnChange, Reader};
 
 use crate::event_pages::EventPages;
@@ -31,6 +33,10 @@ pub struct App {
     /// What streams at the end of the log share.
     pub(crate) event_pages: EventPages,
     requests: AtomicU64,
+    tokens: RwLock<Arc<KnownTokens>>,
+    pub(crate) token_uses: TokenUses,
+    /// Changes under an idempotency key that are being carried out.
+    pub(crate) in_flight: InFlight,
     /// Called by the store; it stops when this is dropped.
     _watcher: OnChange,
 }
@@ -53,6 +59,9 @@ impl App {
             streams: Arc::default(),
             event_pages: EventPages::default(),
             requests: AtomicU64::new(0),
+            tokens: RwLock::default(),
+            token_uses: TokenUses::default(),
+            in_flight: InFlight::default(),
             _watcher: watcher,
         }
     }
@@ -66,6 +75,18 @@ impl App {
     pub(crate) fn next_request_id(&self) -> String {
         let number = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         format!("{:x}-{number:x}", self.started_at.as_millisecond())
+    }
+
+    /// Returns the tokens as they are now; they are read again when some were changed.
+    pub(crate) fn tokens(&self) -> Result<Arc<KnownTokens>, ServiceError> {
+        let version = self.handle.tokens_version();
+        let known = self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if known.version == version {
+            return Ok(known);
+        }
+        let loaded = Arc::new(KnownTokens::load(self.reader(), version)?);
+        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = loaded.clone();
+        Ok(loaded)
     }
 
     /// Returns whether the server is about to stop.

@@ -4,12 +4,17 @@ use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderName, header};
+use sha2::{Digest, Sha256};
 use unstuck_api::ProblemType;
+use unstuck_core::event::Actor;
+use unstuck_engine::call::{AuditContext, Call as EngineCall, RunMark};
+use unstuck_store::contract::{CallOrigin, IdempotencyKey};
 
 use crate::access::Caller;
 use crate::app::App;
 use crate::parameter::Parameters;
 use crate::problem::Problem;
+use crate::route::Verb;
 
 /// Events from there on miss nothing that a read does not show yet.
 pub(crate) const EVENTS_HEADER: HeaderName = HeaderName::from_static("unstuck-events");
@@ -19,6 +24,11 @@ pub(crate) const EVENTS_HEADER: HeaderName = HeaderName::from_static("unstuck-ev
 pub(crate) struct Call {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
+    pub(crate) verb: Verb,
+    /// Path and query, as they came.
+    pub(crate) target: String,
+    /// The id of the request.
+    pub(crate) id: String,
     pub(crate) path: Vec<(String, String)>,
     pub(crate) parameters: Parameters,
     pub(crate) headers: HeaderMap,
@@ -33,7 +43,7 @@ impl Call {
 
     /// Returns whom a change is recorded under.
     pub(crate) fn by(&self) -> String {
-        self.caller.name.to_string()
+        self.caller.shown_name()
     }
 
     /// Returns how many things of a list are wanted.
@@ -60,5 +70,64 @@ impl Call {
                 format!("the header `{name}` has characters that are not allowed"),
             )
         })
+    }
+}
+
+/// Names a change, so that it is carried out once however often it comes.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// Characters of such a key, at most.
+const LONGEST_KEY: usize = 255;
+
+impl Call {
+    /// Returns what comes with a change: its key, its condition, and what the audit is told.
+    pub(crate) fn context(&self) -> Result<EngineCall, Problem> {
+        let by = Actor::User(self.caller.name.clone());
+        let origin = CallOrigin {
+            user: self.caller.user.clone(),
+            from: Some(self.caller.peer.to_string().into()),
+            request_id: Some(self.id.as_str().into()),
+        };
+        let audit = Some(AuditContext { by, reason: None, origin });
+        Ok(EngineCall { expected: self.expected()?, idempotency: self.idempotency_key()?, audit })
+    }
+
+    /// Reads `Idempotency-Key`. A key stands for all that the request says.
+    pub(crate) fn idempotency_key(&self) -> Result<Option<IdempotencyKey>, Problem> {
+        let Some(key) = self.header(&IDEMPOTENCY_KEY)? else { return Ok(None) };
+        if !(1..=LONGEST_KEY).contains(&key.len()) || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Problem::new(
+                ProblemType::BadRequest,
+                format!("`Idempotency-Key` has 1 to {LONGEST_KEY} visible characters without spaces"),
+            ));
+        }
+        let scope = match &self.caller.token {
+            Some(token) => token.id.to_string(),
+            None => "local".to_owned(),
+        };
+        let mut digest = Sha256::new();
+        for part in [self.verb.word().as_bytes(), self.target.as_bytes(), &self.body] {
+            digest.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
+            digest.update(part);
+        }
+        Ok(Some(IdempotencyKey { scope: scope.into(), key: key.into(), digest: digest.finalize().into() }))
+    }
+
+    /// Reads `If-Match`: how the run was when the caller saw it.
+    fn expected(&self) -> Result<Option<RunMark>, Problem> {
+        let Some(given) = self.header(&header::IF_MATCH)?.filter(|given| given.trim() != "*") else {
+            return Ok(None);
+        };
+        let is_run = self.path.iter().any(|(name, _)| name == "run");
+        let mark = given.trim().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).and_then(|mark| {
+            let (generation, seq) = mark.split_once('.')?;
+            Some(RunMark { generation: generation.parse().ok()?, seq: seq.parse().ok()? })
+        });
+        match mark {
+            Some(mark) if is_run => Ok(Some(mark)),
+            Some(_) | None => Err(Problem::new(
+                ProblemType::BadRequest,
+                "`If-Match` takes the `ETag` of a run, on changes of that run",
+            )),
+        }
     }
 }

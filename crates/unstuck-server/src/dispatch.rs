@@ -12,8 +12,9 @@ use axum::{Extension, Router};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use unstuck_api::{ProblemDocument, ProblemType};
+use unstuck_service::service::now;
 
-use crate::access::{Access, Caller, Role};
+use crate::access::{Access, Caller};
 use crate::answer::Answer;
 use crate::app::App;
 use crate::body::BodyKind;
@@ -111,7 +112,7 @@ async fn answer_route(
     request: Request,
 ) -> Response {
     let id = request_id(&app, request.headers());
-    let answered = match read_call(&app, route, peer, &path, request).await {
+    let answered = match read_call(&app, route, peer, id.clone(), &path, request).await {
         Ok(call) => handle_call(route, call).await,
         Err(problem) => Err(problem),
     };
@@ -137,15 +138,20 @@ async fn read_call(
     app: &Arc<App>,
     route: &Route,
     peer: Peer,
+    id: String,
     path: &RawPathParams,
     request: Request,
 ) -> Result<Call, Problem> {
     let (head, body) = request.into_parts();
-    let caller = match (route.access, Caller::identify(&head.headers, peer.0)) {
-        (Access::Public, identified) => {
-            identified.unwrap_or(Caller { role: Role::Viewer, name: "anybody".into() })
+    let caller = match route.access {
+        Access::Public => Caller::stranger(peer.0),
+        Access::Roles(_) => {
+            let caller = Caller::identify(&*app.tokens()?, &head.headers, peer.0, now())?;
+            if let Some(token) = &caller.token {
+                app.token_uses.record(&app.handle, token.id, now());
+            }
+            caller
         }
-        (Access::Roles(_), identified) => identified?,
     };
     route.access.check(&caller)?;
     let parameters = Parameters::read(head.uri.query(), route.parameters)?;
@@ -155,7 +161,18 @@ async fn read_call(
     };
     route.body.check_type(&head.headers, body.is_empty())?;
     let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Ok(Call { app: app.clone(), caller, path, parameters, headers: head.headers, body })
+    let target = head.uri.path_and_query().map_or_else(String::new, ToString::to_string);
+    Ok(Call {
+        app: app.clone(),
+        caller,
+        verb: route.verb,
+        target,
+        id,
+        path,
+        parameters,
+        headers: head.headers,
+        body,
+    })
 }
 
 /// Reads a body that is neither too large nor too slow.

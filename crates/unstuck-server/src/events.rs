@@ -16,7 +16,6 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 use unstuck_api::ProblemType;
 use unstuck_core::id::RunId;
-use unstuck_service::ServiceError;
 use unstuck_service::event_teller::EventTeller;
 use unstuck_service::run_name::find_run;
 use unstuck_store::contract::{Cursor, TailError};
@@ -80,7 +79,7 @@ fn find_begin(call: &Call) -> Result<Cursor, Problem> {
         Some(text) => {
             text.parse().map_err(|error: TailError| Problem::new(ProblemType::BadCursor, error.to_string()))
         }
-        None => Ok(call.app.reader().cursor().map_err(ServiceError::from)?),
+        None => Ok(call.app.reader().cursor()?),
     }
 }
 

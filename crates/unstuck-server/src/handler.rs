@@ -1,5 +1,6 @@
 //! Handlers, by subject: each reads its request, asks the service once, and writes its view.
 
+pub(crate) mod audit;
 pub(crate) mod bulk;
 pub(crate) mod change_run;
 pub(crate) mod errors;
@@ -8,7 +9,9 @@ pub(crate) mod policies;
 pub(crate) mod runs;
 pub(crate) mod server;
 pub(crate) mod start;
+pub(crate) mod tokens;
 
+use axum::http::{HeaderName, HeaderValue};
 use serde::de::DeserializeOwned;
 use unstuck_api::request::{Query, Request};
 use unstuck_api::{ProblemPart, ProblemType};
@@ -17,6 +20,9 @@ use crate::answer::Answer;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::Answered;
+
+/// Says that a change was carried out before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 impl Call {
     /// Answers a query with its view.
@@ -29,9 +35,26 @@ impl Call {
         self.app.service.run_query(self.app.reader(), query).map_err(Problem::from)
     }
 
-    /// Carries out a request and returns its view, as JSON.
-    pub(crate) fn request_json(&self, request: Request) -> Result<String, Problem> {
-        self.app.service.handle_request(&self.app.handle, request).map_err(Problem::from)
+    /// Carries out a change once, and answers with its view. A repeat under the same key that overtakes its original waits for it.
+    pub(crate) fn change_once(&self, request: Request) -> Answered {
+        let (app, context) = (&self.app, self.context()?);
+        let original = match &context.idempotency {
+            None => None,
+            Some(key) => Some(app.in_flight.enter_blocking(&key.scope, &key.key).ok_or_else(|| {
+                Problem::new(
+                    ProblemType::Overloaded,
+                    "too many repeats are waiting; repeat the request in a moment",
+                )
+            })?),
+        };
+        let handled = app.service.handle_request_as(&app.handle, request, &context)?;
+        drop(original);
+        let answer = Answer::json(handled.json);
+        Ok(if handled.is_replayed {
+            answer.with_header(REPLAYED, HeaderValue::from_static("true"))
+        } else {
+            answer
+        })
     }
 }
 

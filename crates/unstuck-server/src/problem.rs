@@ -3,6 +3,7 @@
 use axum::http::{HeaderValue, StatusCode, header};
 use unstuck_api::{ProblemDocument, ProblemType};
 use unstuck_service::ServiceError;
+use unstuck_store::contract::StoreError;
 
 use crate::answer::{Answer, Content};
 
@@ -69,6 +70,12 @@ impl From<ProblemDocument> for Problem {
             document.about.retry_after_ms.get_or_insert(RETRY_AFTER_MS);
         }
         Problem(Box::new(document))
+    }
+}
+
+impl From<StoreError> for Problem {
+    fn from(error: StoreError) -> Problem {
+        Problem::from(ServiceError::from(error))
     }
 }
 

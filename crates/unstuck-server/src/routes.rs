@@ -1,8 +1,10 @@
 //! The whole table of routes: what may be called, by whom, with what, and what comes back.
 
-use crate::access::{Access, Role};
+use unstuck_core::api_token::Role;
+
+use crate::access::Access;
 use crate::body::BodyKind;
-use crate::handler::{bulk, change_run, errors, flows, policies, runs, server, start};
+use crate::handler::{audit, bulk, change_run, errors, flows, policies, runs, server, start, tokens};
 use crate::parameter::{Parameter, ParameterKind};
 use crate::route::Handler::{Async, Change, Direct, Query};
 use crate::route::Verb::{Delete, Get, Post};
@@ -73,6 +75,33 @@ pub(crate) static ROUTES: &[Route] = &[
     route(Get, "/v1/status", READERS, "getStatus", Query(runs::status))
         .about("What needs a person, what comes next, and how many runs there are.")
         .gives(200, "status"),
+    route(Get, "/v1/tokens", ADMINS, "listTokens", Query(tokens::list))
+        .about("Tokens of the API, newest first, without their secrets.")
+        .with(&[parameter("all", ParameterKind::Flag, "Revoked and expired ones too.")])
+        .gives(200, "tokens"),
+    route(Post, "/v1/tokens", ADMINS, "createToken", Change(tokens::create))
+        .about("Makes a token. It is shown once.")
+        .takes(BodyKind::Json, "tokenBody")
+        .gives(201, "tokenChanged"),
+    route(Delete, "/v1/tokens/{token}", ADMINS, "revokeToken", Change(tokens::revoke))
+        .about("Revokes a token, by its name or id.")
+        .with(&[REASON])
+        .gives(200, "tokenChanged"),
+    route(Post, "/v1/tokens/{token}/rotate", ADMINS, "rotateToken", Change(tokens::rotate))
+        .about("Gives a token another secret; the old one is good for a while.")
+        .takes(BodyKind::OptionalJson, "rotateBody")
+        .gives(200, "tokenChanged"),
+    route(Get, "/v1/audit", ADMINS, "listAudit", Query(audit::list))
+        .about("Who changed what, when, why and from where, newest first.")
+        .with(&[
+            parameter("by", ParameterKind::Text, "By this token, or this user of the machine."),
+            parameter("what", ParameterKind::Text, "Such as `run.cancel`, or `policy.` for all that begins so."),
+            parameter("run", ParameterKind::Text, "Done to this run."),
+            parameter("since", ParameterKind::Time, "Then or later."),
+            LIMIT,
+            AFTER,
+        ])
+        .gives(200, "auditEntries"),
     // Flows.
     route(Post, "/v1/flows", ADMINS, "applyFlows", Change(flows::apply))
         .about("Applies a file of flows, as a whole or not at all.")

@@ -47,8 +47,7 @@ pub(crate) async fn wait_for_run(
         let turn = take_turn(app, &app.queries).await?;
         let asked = app.clone();
         let state = run_blocking(turn, move || {
-            let found =
-                asked.reader().run(run).map_err(|error| unstuck_service::ServiceError::from(error))?;
+            let found = asked.reader().run(run)?;
             Ok(found.map(|run| run.state()))
         })
         .await?;

@@ -12,6 +12,7 @@ use unstuck_core::id::FlowId;
 use unstuck_core::model::flow::Flow;
 use unstuck_core::time::Time;
 use unstuck_engine::apply_flows::{ApplyFlows, DeleteFlow, FlowCommand, FlowsOutcome};
+use unstuck_engine::call::Call;
 use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::runtime::Handle;
 use unstuck_flow::Problem;
@@ -33,7 +34,10 @@ pub struct FlowFile {
 }
 
 /// Reads a file of flows, or returns every problem with it. It may name flows that are in the store.
-pub fn load_flows(reader: &dyn Reader, file: &FlowFile) -> Result<(Vec<Flow>, Vec<Problem>), ServiceError> {
+pub(crate) fn load_flows(
+    reader: &dyn Reader,
+    file: &FlowFile,
+) -> Result<(Vec<Flow>, Vec<Problem>), ServiceError> {
     let is_known = |name: &str| {
         let versions = reader.flow_versions(name, None, MOST);
         versions.is_ok_and(|versions| versions.iter().any(|version| !version.is_deleted))
@@ -44,49 +48,36 @@ pub fn load_flows(reader: &dyn Reader, file: &FlowFile) -> Result<(Vec<Flow>, Ve
     Ok((loaded.flows, warnings))
 }
 
-/// Applies a file of flows, as a whole or not at all; with `is_dry_run` nothing is changed.
-pub fn apply_flows(
-    handle: &Handle,
-    file: &FlowFile,
-    by: Actor,
-    reason: Option<Arc<str>>,
-    is_dry_run: bool,
-) -> Result<FlowsAppliedView, ServiceError> {
-    let (flows, warnings) = load_flows(handle.reader(), file)?;
-    let command = FlowCommand::Apply(ApplyFlows { flows, by, reason, is_dry_run });
-    Ok(build_applied_view(&handle.change_flows(command)?, &warnings, is_dry_run))
-}
-
 /// Applies or deletes flows, and returns what came of it as JSON.
 pub(crate) fn change_flows(
     service: &Service,
     handle: &Handle,
     request: FlowRequest,
+    call: &Call,
 ) -> Result<String, ServiceError> {
-    let by = Actor::User(request.by.into());
+    let (by, reason) = (Actor::User(request.by.into()), request.reason.map(Arc::from));
     match request.what {
         FlowOperation::Apply { text, file, directory, dry_run } => {
             let file = FlowFile { text, file, directory };
+            let (flows, warnings) = load_flows(handle.reader(), &file)?;
             if !service.allow_run {
-                let (flows, _) = load_flows(handle.reader(), &file)?;
                 flows.iter().try_for_each(check_runs_nothing)?;
             }
-            to_json(&apply_flows(handle, &file, by, None, dry_run)?)
+            let command = FlowCommand::Apply(ApplyFlows { flows, by, reason, is_dry_run: dry_run });
+            let outcome = handle.change_flows_as(command, call.clone())?;
+            to_json(&build_applied_view(&outcome, &warnings, dry_run))
         }
         FlowOperation::Delete { flow, version } => {
             let version = version.map(Arc::from);
-            delete_flow(handle, DeleteFlow { flow: flow.into(), version, by, reason: None })?;
+            let command = FlowCommand::Delete(DeleteFlow { flow: flow.into(), version, by, reason });
+            handle.change_flows_as(command, call.clone())?;
             to_json(&())
         }
     }
 }
 
 /// Builds the view of what came of applying a file.
-pub fn build_applied_view(
-    outcome: &FlowsOutcome,
-    warnings: &[Problem],
-    is_dry_run: bool,
-) -> FlowsAppliedView {
+fn build_applied_view(outcome: &FlowsOutcome, warnings: &[Problem], is_dry_run: bool) -> FlowsAppliedView {
     let flows = outcome.applied.iter().map(|(record, what)| AppliedFlowView {
         flow: record.name.to_string(),
         version: record.version.to_string(),
@@ -95,12 +86,6 @@ pub fn build_applied_view(
     });
     let warnings = warnings.iter().cloned().map(flow_part).collect();
     FlowsAppliedView { flows: flows.collect(), warnings, dry_run: is_dry_run }
-}
-
-/// Deletes a flow or a version of it: it can be started no more. Returns the versions.
-pub fn delete_flow(handle: &Handle, delete: DeleteFlow) -> Result<Vec<String>, ServiceError> {
-    let outcome = handle.change_flows(FlowCommand::Delete(delete))?;
-    Ok(outcome.deleted.iter().map(|record| record.version.to_string()).collect())
 }
 
 /// Returns a page of the flows that can be started, in order of their names.

@@ -18,6 +18,7 @@ use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::summary::RunSummary;
 use unstuck_engine::bulk::BulkCommand;
+use unstuck_engine::call::Call;
 use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
@@ -40,18 +41,19 @@ pub(crate) fn change_bulk(
     service: &Service,
     handle: &Handle,
     request: BulkRequest,
+    call: &Call,
 ) -> Result<String, ServiceError> {
     let BulkRequest { by, what } = request;
     let (bulk, command) = match what {
         BulkOperation::Begin(begin) => {
-            return to_json(&begin::begin_bulk(service, handle, *begin, Actor::User(by.into()))?);
+            return to_json(&begin::begin_bulk(service, handle, *begin, Actor::User(by.into()), call)?);
         }
         BulkOperation::Pause { bulk } => (bulk, BulkCommand::Pause),
         BulkOperation::Unpause { bulk } => (bulk, BulkCommand::Unpause),
         BulkOperation::Cancel { bulk } => (bulk, BulkCommand::Cancel),
     };
     let id = find_bulk(handle.reader(), &bulk)?.id;
-    let answer = handle.change_bulk(id, command).map_err(|error| match error {
+    let answer = handle.change_bulk_as(id, command, Some(call.clone())).map_err(|error| match error {
         EngineError::BadBulk(sentence) => ServiceError::wrong_state(sentence),
         error => error.into(),
     })?;

@@ -10,6 +10,7 @@ use unstuck_api::policies::{
 use unstuck_api::request::{PolicyOperation, PolicyRequest};
 use unstuck_core::event::Actor;
 use unstuck_core::policy::{PolicyAudit, PolicyAuditKind, PolicyDraft, PolicyOutcome};
+use unstuck_engine::call::Call;
 use unstuck_engine::document::policies_paused;
 use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::EngineError;
@@ -19,25 +20,31 @@ use unstuck_flow::policies::read_document;
 use crate::service::{ServiceError, to_json};
 
 /// Handles a request about policies, and returns the result as JSON.
-pub(crate) fn change_policies(handle: &Handle, request: PolicyRequest) -> Result<String, ServiceError> {
+pub(crate) fn change_policies(
+    handle: &Handle,
+    request: PolicyRequest,
+    call: &Call,
+) -> Result<String, ServiceError> {
     let PolicyRequest { by, what } = request;
     let by = Actor::User(by.into());
     let names = |names: Vec<String>| names.into_iter().map(Arc::<str>::from).collect::<Vec<_>>();
     match what {
-        PolicyOperation::Load { drafts, replace } => load_policies(handle, &drafts, replace, by),
+        PolicyOperation::Load { drafts, replace } => load_policies(handle, &drafts, replace, by, call),
         PolicyOperation::Enable { names: given } => {
-            send_policy_command(handle, PolicyCommand::Enable { names: names(given), by })
+            send_policy_command(handle, PolicyCommand::Enable { names: names(given), by }, call)
         }
         PolicyOperation::Disable { names: given } => {
-            send_policy_command(handle, PolicyCommand::Disable { names: names(given), by })
+            send_policy_command(handle, PolicyCommand::Disable { names: names(given), by }, call)
         }
         PolicyOperation::Delete { names: given } => {
-            send_policy_command(handle, PolicyCommand::Delete { names: names(given), by })
+            send_policy_command(handle, PolicyCommand::Delete { names: names(given), by }, call)
         }
         PolicyOperation::Pause { reason } => {
-            switch_auto_resumes(handle, PolicyCommand::Pause { reason: reason.into(), by })
+            switch_auto_resumes(handle, PolicyCommand::Pause { reason: reason.into(), by }, call)
         }
-        PolicyOperation::Unpause { rate } => switch_auto_resumes(handle, PolicyCommand::Unpause { rate, by }),
+        PolicyOperation::Unpause { rate } => {
+            switch_auto_resumes(handle, PolicyCommand::Unpause { rate, by }, call)
+        }
         PolicyOperation::Apply { names: given, rate } => {
             apply_policies(handle, (!given.is_empty()).then(|| names(given)), rate, &by)
         }
@@ -50,6 +57,7 @@ fn load_policies(
     documents: &[PolicyDocument],
     replace: bool,
     by: Actor,
+    call: &Call,
 ) -> Result<String, ServiceError> {
     let refuse =
         |refused: Vec<RefusedDraft>| to_json(&PolicyChangesView { refused, ..PolicyChangesView::default() });
@@ -58,7 +66,7 @@ fn load_policies(
         Err(refused) => return refuse(refused),
     };
     let replacing = if replace { drafts.clone() } else { Vec::new() };
-    let outcome = match handle.change_policies(PolicyCommand::Load { drafts, replace, by }) {
+    let outcome = match handle.change_policies_as(PolicyCommand::Load { drafts, replace, by }, call.clone()) {
         Err(EngineError::BadPolicies(problems)) => {
             let refused = problems.into_iter().map(|bad| RefusedDraft {
                 place: bad.place,
@@ -75,8 +83,8 @@ fn load_policies(
 }
 
 /// Sends a policy command to the engine, and returns the changes.
-fn send_policy_command(handle: &Handle, command: PolicyCommand) -> Result<String, ServiceError> {
-    let outcome = handle.change_policies(command)?;
+fn send_policy_command(handle: &Handle, command: PolicyCommand, call: &Call) -> Result<String, ServiceError> {
+    let outcome = handle.change_policies_as(command, call.clone())?;
     to_json(&build_changes_view(handle, &outcome)?)
 }
 
@@ -148,13 +156,13 @@ fn apply_policies(
 }
 
 /// Pauses or unpauses automatic resumes.
-fn switch_auto_resumes(handle: &Handle, order: PolicyCommand) -> Result<String, ServiceError> {
+fn switch_auto_resumes(handle: &Handle, order: PolicyCommand, call: &Call) -> Result<String, ServiceError> {
     let paused = |handle: &Handle| -> Result<Option<PoliciesPaused>, ServiceError> {
         Ok(handle.policies()?.switch().paused().map(policies_paused))
     };
     let was = paused(handle)?;
     let is_unpause = matches!(order, PolicyCommand::Unpause { .. });
-    let already = handle.change_policies(order)?.changes.is_empty();
+    let already = handle.change_policies_as(order, call.clone())?.changes.is_empty();
     let due = if is_unpause && !already { handle.due_resumes()? } else { 0 };
     let was = was.filter(|_| is_unpause && !already);
     to_json(&SwitchView { already, policies_paused: paused(handle)?, was, due })

@@ -16,6 +16,7 @@ use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::step_name::{find_step, find_unit};
+use unstuck_engine::call::Call;
 use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::{Handle, Reply};
@@ -29,13 +30,14 @@ pub(crate) fn change_run(
     service: &Service,
     handle: &Handle,
     change: RunRequest,
+    call: &Call,
 ) -> Result<String, ServiceError> {
     if matches!(change.what, RunOperation::Forget) {
-        return to_json(&forget_run(service, handle, &change.run)?);
+        return to_json(&forget_run(service, handle, &change.run, call)?);
     }
     check_new_input(service, handle, &change)?;
     let (run, command) = resolve_command(handle.reader(), &service.flows, change)?;
-    let reply = handle.command(run, command);
+    let reply = handle.command_call(run, command, call.clone());
     to_json(&build_changed_view(service, handle.reader(), run, reply)?)
 }
 
@@ -212,11 +214,18 @@ fn resolve_rerun(
 }
 
 /// Forgets a run. This may use the reserve of a full disk, because it frees space.
-fn forget_run(service: &Service, handle: &Handle, run: &str) -> Result<ForgottenView, ServiceError> {
+fn forget_run(
+    service: &Service,
+    handle: &Handle,
+    run: &str,
+    call: &Call,
+) -> Result<ForgottenView, ServiceError> {
     let id = run_name::find_run(handle.reader(), &service.flows, run)?;
-    let gone = match handle.forget(id) {
+    let gone = match handle.forget_as(id, Some(call)) {
         // To forget makes room, and there is some in reserve for it.
-        Err(EngineError::Store(StoreError::Full(_))) if handle.release_reserve()? => handle.forget(id)?,
+        Err(EngineError::Store(StoreError::Full(_))) if handle.release_reserve()? => {
+            handle.forget_as(id, Some(call))?
+        }
         forgotten => forgotten?,
     };
     Ok(ForgottenView { forgotten: gone.iter().map(ToString::to_string).collect() })

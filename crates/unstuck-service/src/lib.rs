@@ -3,6 +3,7 @@
 //! and views are plain data of `unstuck-api`; here are the functions that take the one and make the other.
 
 pub mod apply_flows;
+pub mod audit;
 pub mod bulk;
 pub mod change_policies;
 pub mod change_run;
@@ -22,12 +23,14 @@ pub mod logs;
 pub mod owner;
 pub mod policies;
 pub mod problem;
+pub mod replay;
 pub mod run_name;
 pub mod service;
 pub mod set_aside;
 pub mod show;
 pub mod start_run;
 pub mod status;
+pub mod tokens;
 pub mod try_policies;
 
 pub use service::{Service, ServiceError, SilentOwner, load_payload};

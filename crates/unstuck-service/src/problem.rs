@@ -2,6 +2,7 @@
 
 use unstuck_api::policies::{PolicyDocument, RefusedDraft};
 use unstuck_api::{ProblemDocument, ProblemPart, ProblemSubject, ProblemType, VoidToken};
+use unstuck_core::api_token::TokenRefusal;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::step_name::StepNameError;
 use unstuck_core::time::Time;
@@ -159,6 +160,7 @@ impl From<EngineError> for ServiceError {
                 ServiceError::invalid(sentence, parts.collect())
             }
             EngineError::BadBulk(_) => of(ProblemType::BadRequest),
+            EngineError::BadToken(refusal) => token_problem(&refusal),
             EngineError::Changed(run) => {
                 let mut problem = ProblemDocument::new(ProblemType::Changed, sentence);
                 problem.about.run = Some(run.to_string());
@@ -170,6 +172,19 @@ impl From<EngineError> for ServiceError {
                 of(ProblemType::Internal)
             }
         }
+    }
+}
+
+/// Converts a refusal about tokens.
+fn token_problem(refusal: &TokenRefusal) -> ServiceError {
+    let of = |kind| ServiceError::new(kind, refusal.to_string());
+    match refusal {
+        TokenRefusal::Unknown(name) => of(ProblemType::NotFound).named("token", name),
+        TokenRefusal::NameTaken(name) | TokenRefusal::Over(name) => {
+            of(ProblemType::WrongState).named("token", name)
+        }
+        TokenRefusal::BadName(name) => of(ProblemType::BadRequest).named("token", name),
+        TokenRefusal::Misfit { .. } | TokenRefusal::TooMany => of(ProblemType::BadRequest),
     }
 }
 
@@ -429,6 +444,9 @@ mod tests {
             (EngineError::FlowInUse { flow: "f".into(), version: None, runs: 3 }, Some(("in-use", false))),
             (EngineError::BadFlow(text()), Some(("invalid", false))),
             (EngineError::BadBulk(text()), Some(("bad-request", false))),
+            (EngineError::BadToken(TokenRefusal::Unknown("t".into())), Some(("not-found", false))),
+            (EngineError::BadToken(TokenRefusal::NameTaken("t".into())), Some(("wrong-state", false))),
+            (EngineError::BadToken(TokenRefusal::TooMany), Some(("bad-request", false))),
             (EngineError::Changed(RunId(1)), Some(("changed", false))),
             (EngineError::KeyReused("k".into()), Some(("idempotency-key-reused", false))),
             (EngineError::Busy, Some(("overloaded", true))),

@@ -10,20 +10,22 @@ use std::time::SystemTime;
 use serde::Serialize;
 use unstuck_api::ProblemDocument;
 use unstuck_api::request::{Query, Request};
+use unstuck_core::event::Actor;
 use unstuck_core::home::{Homes, is_idle};
 use unstuck_core::id::RunId;
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::run::Run;
 use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
+use unstuck_engine::call::{AuditContext, Call};
 use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::runtime::Handle;
-use unstuck_store::contract::Reader;
+use unstuck_store::contract::{CallOrigin, Reader};
 
 use crate::flows::flows_for_reading;
 use crate::{
     apply_flows, bulk, change_policies, change_run, errors, explain, family, history, list, logs, owner,
-    policies, run_name, show, start_run, status, try_policies,
+    policies, replay, run_name, show, start_run, status, tokens, try_policies,
 };
 
 /// Where questions about runs are answered.
@@ -75,6 +77,14 @@ impl SilentOwner {
     }
 }
 
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handled {
+    pub json: String,
+    /// It was carried out before under the same key, and nothing was done now.
+    pub is_replayed: bool,
+}
+
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServiceError {
@@ -89,14 +99,46 @@ pub enum ServiceError {
 impl Service {
     /// Handles a request with a running engine, and returns the answer as JSON.
     pub fn handle_request(&self, handle: &Handle, request: Request) -> Result<String, ServiceError> {
+        let audit = request.by().map(|by| AuditContext {
+            by: Actor::User(by.into()),
+            reason: None,
+            origin: CallOrigin::default(),
+        });
+        self.handle_once(handle, request, &Call { audit, ..Call::default() })
+    }
+
+    /// The same, with what comes with the request. A repeat under the same key is answered from the present state.
+    pub fn handle_request_as(
+        &self,
+        handle: &Handle,
+        request: Request,
+        call: &Call,
+    ) -> Result<Handled, ServiceError> {
+        let repeat = |request: &Request| -> Result<Option<Handled>, ServiceError> {
+            let Some(outcome) = replay::find_outcome(handle.reader(), call)? else { return Ok(None) };
+            let json = replay::answer_repeat(self, handle.reader(), request, outcome)?;
+            Ok(Some(Handled { json, is_replayed: true }))
+        };
+        if let Some(repeated) = repeat(&request)? {
+            return Ok(repeated);
+        }
+        match self.handle_once(handle, request.clone(), call) {
+            Ok(json) => Ok(Handled { json, is_replayed: false }),
+            // Another server may have carried it out meanwhile.
+            Err(error) => repeat(&request)?.ok_or(error),
+        }
+    }
+
+    fn handle_once(&self, handle: &Handle, request: Request, call: &Call) -> Result<String, ServiceError> {
         match request {
             Request::Query(Query::Trial(of)) => to_json(&try_policies::try_with_engine(handle, of)?),
             Request::Query(query) => self.run_query(handle.reader(), &query),
-            Request::Change(change) => change_run::change_run(self, handle, change),
-            Request::Policies(request) => change_policies::change_policies(handle, request),
-            Request::Bulk(request) => bulk::change_bulk(self, handle, request),
-            Request::Start(request) => start_run::start_run(self, handle, *request),
-            Request::Flows(request) => apply_flows::change_flows(self, handle, request),
+            Request::Change(change) => change_run::change_run(self, handle, change, call),
+            Request::Policies(request) => change_policies::change_policies(handle, request, call),
+            Request::Bulk(request) => bulk::change_bulk(self, handle, request, call),
+            Request::Tokens(request) => to_json(&tokens::change_tokens(handle, request, call)?),
+            Request::Start(request) => start_run::start_run(self, handle, *request, call),
+            Request::Flows(request) => apply_flows::change_flows(self, handle, request, call),
         }
     }
 
@@ -146,6 +188,7 @@ impl Service {
                 to_json(&bulk::list_bulks(reader, *open_only, after.as_deref(), *limit)?)
             }
             Query::Bulk { bulk } => to_json(&bulk::show_bulk(self, reader, bulk)?),
+            Query::Tokens { all } => to_json(&tokens::list_tokens(reader, *all)?),
             Query::BulkTargets { bulk, from, limit } => {
                 to_json(&bulk::list_targets(reader, flows, bulk, *from, *limit)?)
             }

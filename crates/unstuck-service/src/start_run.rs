@@ -14,6 +14,7 @@ use unstuck_core::id::RunId;
 use unstuck_core::model::flow::{Flow, Kind};
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
+use unstuck_engine::call::Call;
 use unstuck_engine::request::{EngineError, StartRun};
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::Reader;
@@ -109,10 +110,11 @@ pub(crate) fn start_run(
     service: &Service,
     handle: &Handle,
     request: StartRequest,
+    call: &Call,
 ) -> Result<String, ServiceError> {
     let mut flows = StartFlows::new(service.allow_run);
     let order = build_start(service, handle.reader(), &mut flows, request.start, &request.by, now())?;
-    let started = read_started(&handle.start(order)?)?;
+    let started = read_started(&handle.start_call(order, call.clone())?)?;
     to_json(&build_started_view(service, handle.reader(), started)?)
 }
 

@@ -1,11 +1,12 @@
 //! What is changed between batches: flows, and what is recorded of requests.
 
+use unstuck_core::api_token::ApiToken;
 use unstuck_core::bulk::Bulk;
 use unstuck_core::id::FlowId;
 use unstuck_core::thing::Thing;
 use unstuck_store::contract::{
     AdminStore, FlowChange, FlowRecord, IdempotencyRecord, Ledger, NewFlow, OpenRuns, PlannedFlow,
-    PutFlowError, Reader, StoreError,
+    PutFlowError, Reader, StoreError, TokensChange,
 };
 use unstuck_store::invariants::{check_keys, check_version};
 
@@ -14,6 +15,7 @@ use crate::table;
 use crate::table::bulk;
 use crate::table::flow;
 use crate::table::idempotency;
+use crate::table::token;
 
 impl SqliteStore {
     /// Finds what was done under a key: in stages that are not durable yet, then in the file.
@@ -71,6 +73,24 @@ impl AdminStore for SqliteStore {
         self.check_written(written)?;
         self.state.last_id = last_id;
         self.state.things.put(Thing::of_bulk(bulk));
+        Ok(())
+    }
+
+    fn tokens(&mut self) -> Result<Vec<ApiToken>, StoreError> {
+        self.check_usable()?;
+        token::list_tokens(&self.reader)
+    }
+
+    fn put_tokens(&mut self, change: TokensChange, made_on: u64) -> Result<(), StoreError> {
+        self.check_no_batch("tokens change")?;
+        check_version(made_on, self.versions.tokens)?;
+        let TokensChange { tokens, last_id, ledger } = change;
+        self.check_keys(ledger.idempotency.as_slice())?;
+        let last_id = self.state.last_id.max(last_id);
+        let written = token::put_tokens(&mut self.reader, &self.claim, &tokens, last_id, &ledger);
+        self.check_written(written)?;
+        self.state.last_id = last_id;
+        self.versions.tokens += 1;
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::run::Run;
 use unstuck_core::thing::ThingRef;
 use unstuck_store::contract::{
-    BatchId, Loaded, LoadedPayload, Locked, LockedThing, More, Store, StoreError, Wants,
+    BatchId, KeyUse, Loaded, LoadedPayload, Locked, LockedThing, More, Store, StoreError, Wants,
 };
 use unstuck_store::invariants::RunPosition;
 
@@ -60,7 +60,8 @@ impl SqliteStore {
         }
         let mut idempotency = Vec::with_capacity(wants.idempotency.len());
         for (scope, key) in &wants.idempotency {
-            idempotency.push(self.find_idempotency(scope, key)?);
+            let known = self.find_idempotency(scope, key)?;
+            idempotency.push(known.map_or(KeyUse::Free, KeyUse::Used));
         }
         let last_seen = self.last_seen()?;
         let state = &mut self.state;

@@ -12,7 +12,7 @@ use unstuck_store::contract::StoreError;
 use unstuck_store::verify::RESTORE;
 
 use crate::error::store_error;
-use crate::table::unsigned;
+use crate::table::{audit, idempotency, token, unsigned};
 
 /// What is wrong with a row whose checksum does not fit.
 pub(crate) const WRONG_SUM: &str = "its checksum does not match its content";
@@ -67,7 +67,17 @@ pub(crate) fn verify_all_sums(connection: &Connection) -> Result<(), StoreError>
         let (payload, run) = (PayloadId(read_id(row, 0)?), RunId(read_id(row, 1)?));
         let wrong = find_mismatch(row, 2, |body| sum_payload(payload, run, body))?;
         Ok(wrong.map(|why| describe_damaged_payload(payload, run, None, &why)))
-    })
+    })?;
+    check_each_row(connection, "SELECT scope, key, at, body, sum FROM idempotency", |row| {
+        let key: String = row.get(1).map_err(store_error)?;
+        let read = idempotency::read_record(row)?;
+        Ok(read.err().map(|why| format!("what was done under idempotency key `{key}` is damaged: {why}")))
+    })?;
+    check_each_row(connection, "SELECT id, body, sum FROM audit ORDER BY id", |row| {
+        let (id, read) = audit::read_entry(row)?;
+        Ok(read.err().map(|why| format!("entry {id} of the audit is damaged: {why}")))
+    })?;
+    token::list_tokens(connection).map(drop)
 }
 
 /// Compares the text in `column` with the checksum in the column after it, and returns what is wrong.

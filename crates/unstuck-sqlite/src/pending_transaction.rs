@@ -5,7 +5,7 @@ use unstuck_core::clock::ClockRecord;
 use unstuck_core::command::Notice;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
-use unstuck_core::id::{PayloadId, RunId};
+use unstuck_core::id::{PayloadId, RunId, TokenId};
 use unstuck_core::json::Json;
 use unstuck_core::model::log::LogRecord;
 use unstuck_core::model::unit::UnitRef;
@@ -52,6 +52,7 @@ pub(crate) struct PendingTransaction {
     pub(crate) results: Vec<(BulkRef, TargetResult)>,
     pub(crate) idempotency: Vec<IdempotencyRecord>,
     pub(crate) audit: Vec<AuditRecord>,
+    pub(crate) token_uses: Vec<(TokenId, Time)>,
     /// For readers, once it is durable.
     pub(crate) fresh: OverlayChanges,
 }

@@ -5,11 +5,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
+use unstuck_core::api_token::ApiToken;
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
-use unstuck_core::id::{AuditEntryId, BulkId, FlowId, PayloadId, RunId};
+use unstuck_core::id::{AuditEntryId, BulkId, FlowId, PayloadId, RunId, TokenId};
 use unstuck_core::json::Json;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
@@ -40,6 +41,7 @@ use crate::table::policy;
 use crate::table::run;
 use crate::table::run_key;
 use crate::table::run_snapshot;
+use crate::table::token;
 use crate::table::wake;
 
 /// So often counts are tried again when something was written at the same time, before every run is looked up.
@@ -228,6 +230,14 @@ impl Reader for SqliteReader {
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
         self.read(|connection| policy::list_audit(connection, before, limit))
+    }
+
+    fn tokens(&self) -> Result<Vec<ApiToken>, StoreError> {
+        self.read(token::list_tokens)
+    }
+
+    fn token_uses(&self) -> Result<Vec<(TokenId, Time)>, StoreError> {
+        self.read(token::list_uses)
     }
 
     fn audit(

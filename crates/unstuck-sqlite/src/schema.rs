@@ -299,7 +299,8 @@ INSERT INTO error_open_policy
     WHERE NOT acknowledged AND policy_name IS NOT NULL GROUP BY grp, policy_name;
 ";
 
-/// What is kept of those who change something: who applied a flow, the keys that requests came under, and an audit. What is there from before was applied by nobody known.
+/// What is kept of those who change something: who applied a flow, the keys that requests came under, tokens of the API, and
+/// an audit. What is there from before was applied by nobody known.
 const LEDGER: &str = "
 -- `applied_at` and `who` are NULL for a version that was kept before this was.
 CREATE TABLE flow_status (
@@ -320,6 +321,10 @@ CREATE TABLE idempotency (
     PRIMARY KEY (scope, key)
 ) WITHOUT ROWID;
 CREATE INDEX idempotency_at ON idempotency (at);
+
+-- Tokens of the API: of their secrets, digests only.
+CREATE TABLE token (id INTEGER PRIMARY KEY, body TEXT NOT NULL, sum INTEGER NOT NULL);
+CREATE TABLE token_use (token INTEGER PRIMARY KEY, at INTEGER NOT NULL);
 
 -- Who changed what. What a policy was and is, is in `policy_audit`, and what happened to a run in its history.
 CREATE TABLE audit (

@@ -371,7 +371,7 @@ impl Store for SqliteStore {
         self.apply_things(stage.things, stage.results, &mut job);
         job.logs = stage.logs;
         self.state.calls.put(&stage.idempotency, self.last_stage);
-        (job.idempotency, job.audit) = (stage.idempotency, stage.audit);
+        (job.idempotency, job.audit, job.token_uses) = (stage.idempotency, stage.audit, stage.token_uses);
         for change in stage.runs {
             self.apply_run_change(change, stage.at, &mut job);
         }

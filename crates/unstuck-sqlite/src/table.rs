@@ -17,6 +17,7 @@ pub(crate) mod run;
 pub(crate) mod run_count;
 pub(crate) mod run_key;
 pub(crate) mod run_snapshot;
+pub(crate) mod token;
 pub(crate) mod wake;
 
 use rusqlite::{Connection, Transaction};

@@ -22,6 +22,7 @@ mod logs;
 mod payloads;
 mod positions;
 mod ranges;
+mod requests;
 mod run;
 mod share;
 mod snapshot;

@@ -23,6 +23,7 @@ use crate::table::bulk;
 use crate::table::error::{self, OpenChanges};
 use crate::table::idempotency;
 use crate::table::run_count::CountChanges;
+use crate::table::token;
 use crate::writer_claim::WriterClaim;
 use crate::writer_loop::WriterLoop;
 
@@ -242,6 +243,7 @@ fn write_transaction(
     bulk::write_bulks(transaction, &job.things, &job.results)?;
     idempotency::write_records(transaction, &job.idempotency)?;
     audit::write_entries(transaction, &job.audit)?;
+    token::write_uses(transaction, &job.token_uses)?;
     for (run, head) in &job.forgotten {
         delete_run(transaction, *run, *head, counts, open)?;
     }

@@ -10,6 +10,8 @@ mod errors;
 mod files;
 #[path = "check/fixture.rs"]
 mod fixture;
+#[path = "check/requests.rs"]
+mod requests;
 #[path = "check/sessions.rs"]
 mod sessions;
 #[path = "check/world.rs"]

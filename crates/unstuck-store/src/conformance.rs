@@ -32,6 +32,7 @@ pub mod set_aside;
 pub mod sharing;
 pub mod slots;
 pub mod tails;
+pub mod tokens;
 pub mod transactions;
 
 use std::collections::BTreeMap;
@@ -302,6 +303,11 @@ macro_rules! conformance_tests {
                 who_changed_what_is_listed
                 changes_of_policies_have_entries
                 what_came_to_nothing_is_recorded
+            ]
+            tokens: [
+                tokens_are_kept
+                a_token_is_made_once_under_a_key
+                uses_of_tokens_are_kept
             ]
             set_aside: [
                 what_is_due_in_it_waits

@@ -30,7 +30,7 @@ use unstuck_core::decide::{LeaseMove, Withheld};
 use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
-use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId};
+use unstuck_core::id::{BulkId, FlowId, PayloadId, RunId, TokenId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::log::LogRecord;
@@ -43,7 +43,9 @@ use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::Wakeup;
 
 pub use crate::logs::RunLogs;
-pub use admin::{AdminStore, Applied, FlowChange, FlowChangeKind, ListedFlow, OpenRuns, PlannedFlow};
+pub use admin::{
+    AdminStore, Applied, FlowChange, FlowChangeKind, ListedFlow, OpenRuns, PlannedFlow, TokensChange,
+};
 pub use changes::{AuditId, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
 pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, GroupPlace, MAX_EXAMPLES, OpenErrorFilter};
 pub use filter::{Filtered, RunFilter};
@@ -51,7 +53,7 @@ pub use ledger::{
     AuditChange, AuditEntry, AuditFilter, AuditRecord, CallOrigin, CallOutcome, IDEMPOTENCY_RETENTION,
     IdempotencyKey, IdempotencyRecord, Ledger, MAX_SWEPT_KEYS, is_expired,
 };
-pub use load::{BatchId, Candidate, Due, Loaded, LoadedPayload, Locked, LockedThing, More, Wants};
+pub use load::{BatchId, Candidate, Due, KeyUse, Loaded, LoadedPayload, Locked, LockedThing, More, Wants};
 pub use reader::{Reader, RunCounts};
 pub use tail::{Cursor, OnChange, TailError, TailPage, Watchers};
 
@@ -391,6 +393,8 @@ pub struct Stage {
     pub idempotency: Vec<IdempotencyRecord>,
     /// Who changed what, in order.
     pub audit: Vec<AuditRecord>,
+    /// Tokens of the API that were used lately, and when.
+    pub token_uses: Vec<(TokenId, Time)>,
 }
 
 /// A server that opens a session.
@@ -427,6 +431,8 @@ pub struct Versions {
     pub flows: u64,
     /// Downtimes, and what the clock was set by.
     pub downtimes: u64,
+    /// Tokens of the API.
+    pub tokens: u64,
 }
 
 /// A session that has ended.

@@ -139,6 +139,8 @@ macro_rules! delegate_store {
             flow_version(name: &str, version: &str) -> Result<Option<FlowRecord>, StoreError>;
             flow_versions(name: &str) -> Result<Vec<FlowRecord>, StoreError>;
             begin_bulk(bulk: Bulk, ledger: Ledger) -> Result<(), StoreError>;
+            tokens() -> Result<Vec<ApiToken>, StoreError>;
+            put_tokens(change: TokensChange, made_on: u64) -> Result<(), StoreError>;
             record(ledger: Ledger) -> Result<(), StoreError>;
             idempotency(scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError>;
             open_runs(flows: &[FlowId]) -> Result<OpenRuns, StoreError>;
@@ -161,6 +163,7 @@ macro_rules! delegate_store {
 pub mod names {
     pub use std::collections::BTreeMap;
     pub use std::sync::Arc;
+    pub use unstuck_core::api_token::ApiToken;
     pub use unstuck_core::bulk::{Bulk, ResultKind, Target, TargetResult};
     pub use unstuck_core::clock::ClockRecord;
     pub use unstuck_core::command::Notice;
@@ -182,6 +185,6 @@ pub mod names {
         FlowChange, FlowRecord, GroupFilter, IdempotencyRecord, Interrupt, Ledger, Loaded, LoadedPayload,
         Locked, LockedThing, More, NewFlow, NewSession, NoticeId, OpenErrorFilter, OpenRuns, PlannedFlow,
         PolicyAudit, PolicyChange, PolicyHits, PutFlowError, Reader, RunFilter, RunLogs, Session, SetAside,
-        Settled, Stage, StageId, Store, StoreError, Versions, Wants,
+        Settled, Stage, StageId, Store, StoreError, TokensChange, Versions, Wants,
     };
 }

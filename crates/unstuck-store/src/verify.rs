@@ -91,11 +91,13 @@ pub enum Promise {
     Log,
     /// States that are kept are what histories give.
     Snapshot,
+    /// What is recorded of requests is kept.
+    Request,
 }
 
 impl Promise {
     /// Every promise.
-    pub const ALL: [Promise; 21] = [
+    pub const ALL: [Promise; 22] = [
         Promise::File,
         Promise::Schema,
         Promise::History,
@@ -117,6 +119,7 @@ impl Promise {
         Promise::Bulk,
         Promise::Log,
         Promise::Snapshot,
+        Promise::Request,
     ];
 
     /// The promise as a sentence.
@@ -144,6 +147,7 @@ impl Promise {
             Promise::Policy => "every policy and its change log are stored as they were written",
             Promise::Log => "every log is stored as it was written and belongs to a run",
             Promise::Snapshot => "every state that is stored of a run matches its history",
+            Promise::Request => "every idempotency key, audit entry and token is stored as it was written",
             Promise::Bulk => {
                 "every bulk action counts each target once and gets the result of what it resumed"
             }

@@ -29,4 +29,5 @@ pub(crate) mod skip;
 pub(crate) mod start;
 pub(crate) mod status;
 pub(crate) mod store;
+pub(crate) mod token;
 pub(crate) mod unpause;

@@ -7,9 +7,11 @@ use serde_json::json;
 use unstuck_core::decide::Answer;
 use unstuck_core::id::RunId;
 use unstuck_core::time::Time;
-use unstuck_store::contract::{AuditChange, AuditRecord, CallOutcome, IdempotencyRecord, Loaded, Wants};
+use unstuck_store::contract::{
+    AuditChange, AuditRecord, CallOutcome, IdempotencyRecord, KeyUse, Loaded, Wants,
+};
 
-use super::Batch;
+use super::{Batch, Undecided};
 use crate::call::{Call, RunMark, Subject, values};
 use crate::request::EngineError;
 
@@ -17,7 +19,7 @@ use crate::request::EngineError;
 #[derive(Default)]
 pub(super) struct BatchCalls {
     /// What was done under keys, by scope and key: those that the store has told, and those of this batch.
-    known: HashMap<(Arc<str>, Arc<str>), IdempotencyRecord>,
+    known: HashMap<(Arc<str>, Arc<str>), KeyUse>,
     pub(super) idempotency: Vec<IdempotencyRecord>,
     pub(super) audit: Vec<AuditRecord>,
 }
@@ -26,8 +28,7 @@ impl BatchCalls {
     pub(super) fn of(wants: &Wants, loaded: &mut Loaded) -> BatchCalls {
         let found = std::mem::take(&mut loaded.idempotency);
         let known = wants.idempotency.iter().cloned().zip(found);
-        let known = known.filter_map(|(name, record)| Some((name, record?))).collect();
-        BatchCalls { known, ..BatchCalls::default() }
+        BatchCalls { known: known.collect(), ..BatchCalls::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -37,12 +38,16 @@ impl BatchCalls {
 
 impl Batch {
     /// Refuses a request that was carried out before under its key, or whose run has another last event than it expects.
-    pub(crate) fn check_call(&self, call: &Call, subject: &Subject, now: Time) -> Result<(), EngineError> {
+    pub(crate) fn check_call(&self, call: &Call, subject: &Subject, now: Time) -> Result<(), Undecided> {
         let key = call.idempotency.as_ref().map(|key| (key.scope.clone(), key.key.clone()));
-        call.check_replay(key.and_then(|key| self.calls.known.get(&key)), now)?;
+        match key.and_then(|key| self.calls.known.get(&key)) {
+            Some(KeyUse::Busy) => return Err(Undecided::Busy),
+            Some(KeyUse::Used(record)) => call.check_replay(Some(record), now).map_err(Undecided::Error)?,
+            Some(KeyUse::Free) | None => {}
+        }
         match (subject, call.expected) {
             (Subject::Run { run, .. }, Some(expected)) => match self.mark_of(*run) {
-                Some(mark) if mark != expected => Err(EngineError::Changed(*run)),
+                Some(mark) if mark != expected => Err(Undecided::Error(EngineError::Changed(*run))),
                 // Whatever is not loaded is refused, or looked at again when it is.
                 Some(_) | None => Ok(()),
             },
@@ -80,7 +85,7 @@ impl Batch {
         self.calls.audit.extend(entry);
         if let Some(record) = call.record(at, outcome) {
             let name = (record.key.scope.clone(), record.key.key.clone());
-            self.calls.known.insert(name, record.clone());
+            self.calls.known.insert(name, KeyUse::Used(record.clone()));
             self.calls.idempotency.push(record);
         }
     }

@@ -58,9 +58,12 @@ impl<S: Store> Engine<S> {
         let is_probe = self.trouble.is_some() && self.outstanding.is_empty();
         let clock = self.clock.unrecorded();
         done.clock.is_recorded = clock.is_some();
-        if batch.has_changes() || downtime.is_some() || is_probe || clock.is_some() {
+        let uses = !self.token_uses.is_empty();
+        if batch.has_changes() || downtime.is_some() || is_probe || clock.is_some() || uses {
             let stage = batch.into_stage(self.store_time(), self.ids.last());
-            return Ok(Some(Stage { downtime, clock, interrupts, ..stage }));
+            // What is lost with a stage was used once more than is known: that is for people, to a minute.
+            let token_uses = self.token_uses.drain().collect();
+            return Ok(Some(Stage { downtime, clock, interrupts, token_uses, ..stage }));
         }
         self.store.abandon(id, batch.into_runs());
         Ok(None)

@@ -47,9 +47,16 @@ impl<S: Store> Engine<S> {
         done.take_happened(batch);
         let call = self.call_of(&request).cloned().zip(Subject::of(&request));
         if let Some((call, subject)) = &call
-            && let Err(error) = batch.check_call(call, subject, self.store_time())
+            && let Err(undecided) = batch.check_call(call, subject, self.store_time())
         {
-            done.outputs.extend(request.ticket().map(|ticket| Output::Reply { ticket, result: Err(error) }));
+            match (undecided, request.ticket()) {
+                (Undecided::Error(error), Some(ticket)) => {
+                    done.outputs.push(Output::Reply { ticket, result: Err(error) });
+                }
+                (Undecided::Busy | Undecided::Lacking | Undecided::Aside | Undecided::Error(_), _) => {
+                    done.busy.push(place);
+                }
+            }
             return Ok(());
         }
         let before = call.as_ref().and(request.run()).and_then(|run| batch.mark_of(run));

@@ -6,7 +6,6 @@ use unstuck_api::request::{BulkOperation, BulkRequest, BulkVerb, NewBulk, Query,
 
 use super::change_run::{text_of, text_or_null};
 use super::runs::PAGE;
-use crate::answer::Answer;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::Answered;
@@ -19,9 +18,8 @@ pub(crate) fn begin(call: &Call) -> Answered {
     let body: BulkBody = call.json()?;
     let dry_run = call.parameters.flag("dryRun").unwrap_or(false);
     let new = build_order(body, dry_run)?;
-    let json = change(call, BulkOperation::Begin(Box::new(new)))?;
     let status = if dry_run { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok(Answer::json(json).with_status(status))
+    Ok(change(call, BulkOperation::Begin(Box::new(new)))?.with_status(status))
 }
 
 fn build_order(body: BulkBody, dry_run: bool) -> Result<NewBulk, Problem> {
@@ -107,19 +105,19 @@ pub(crate) fn targets(call: &Call) -> Answered {
 
 pub(crate) fn pause(call: &Call) -> Answered {
     let (ReasonBody { reason: _ }, bulk) = (call.json()?, call.part("bulk").to_owned());
-    change(call, BulkOperation::Pause { bulk }).map(Answer::json)
+    change(call, BulkOperation::Pause { bulk })
 }
 
 pub(crate) fn unpause(call: &Call) -> Answered {
     let (ReasonBody { reason: _ }, bulk) = (call.json()?, call.part("bulk").to_owned());
-    change(call, BulkOperation::Unpause { bulk }).map(Answer::json)
+    change(call, BulkOperation::Unpause { bulk })
 }
 
 pub(crate) fn cancel(call: &Call) -> Answered {
     let (ReasonBody { reason: _ }, bulk) = (call.json()?, call.part("bulk").to_owned());
-    change(call, BulkOperation::Cancel { bulk }).map(Answer::json)
+    change(call, BulkOperation::Cancel { bulk })
 }
 
-fn change(call: &Call, what: BulkOperation) -> Result<String, Problem> {
-    call.request_json(Request::Bulk(BulkRequest { by: call.by(), what }))
+fn change(call: &Call, what: BulkOperation) -> Answered {
+    call.change_once(Request::Bulk(BulkRequest { by: call.by(), what }))
 }

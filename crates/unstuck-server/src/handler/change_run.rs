@@ -7,8 +7,9 @@ use unstuck_api::http::{
     SignalBody, SkipBody,
 };
 use unstuck_api::request::{Request, RerunScope, RunOperation, RunRequest};
+use unstuck_service::run_name::find_run;
+use unstuck_service::set_aside::find_flow_name;
 
-use crate::answer::Answer;
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::Answered;
@@ -62,7 +63,7 @@ pub(crate) fn signal(call: &Call) -> Answered {
 /// Sends a signal to the run of a key.
 pub(crate) fn signal_key(call: &Call) -> Answered {
     let KeySignalBody { flow, key, name, payload } = call.json()?;
-    let found = call.app.reader().run_of_key(&flow, &key).map_err(unstuck_service::ServiceError::from)?;
+    let found = call.app.reader().run_of_key(&flow, &key)?;
     let run = found.ok_or_else(|| {
         let mut problem = unstuck_api::ProblemDocument::new(
             ProblemType::NotFound,
@@ -104,7 +105,20 @@ impl Call {
 
     fn change_run(&self, run: String, what: RunOperation) -> Answered {
         let by = self.by();
-        self.request_json(Request::Change(RunRequest { run, by, what })).map(Answer::json)
+        if self.caller.is_limited() {
+            self.check_flow_of(&run)?;
+        }
+        self.change_once(Request::Change(RunRequest { run, by, what }))
+    }
+
+    /// Refuses a run of a flow that is not the token's.
+    pub(crate) fn check_flow_of(&self, run: &str) -> Result<(), Problem> {
+        let (reader, flows) = (self.app.reader(), &self.app.service.flows);
+        let id = find_run(reader, flows, run)?;
+        let found = reader.run(id)?;
+        let Some(found) = found else { return Ok(()) };
+        let (flow, _) = find_flow_name(reader, flows, found.flow)?;
+        self.caller.check_flow(&flow)
     }
 }
 

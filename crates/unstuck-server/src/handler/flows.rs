@@ -1,14 +1,10 @@
 //! Flows: applied as files, listed, shown, and deleted.
 
 use axum::http::{StatusCode, header};
+use unstuck_api::request::{FlowOperation, FlowRequest, Request};
 use unstuck_api::{ProblemDocument, ProblemType};
-use unstuck_core::event::Actor;
 use unstuck_core::id::FlowId;
-use unstuck_engine::apply_flows::DeleteFlow;
-use unstuck_service::apply_flows::{
-    FlowFile, apply_flows, delete_flow, list_flows, list_versions, load_flows, show_flow,
-};
-use unstuck_service::start_run::check_runs_nothing;
+use unstuck_service::apply_flows::{list_flows, list_versions, show_flow};
 
 use super::runs::PAGE;
 use crate::answer::{Answer, Content};
@@ -31,15 +27,14 @@ pub(crate) fn apply(call: &Call) -> Answered {
         problem.about.max = u64::try_from(most).ok();
         return Err(Problem::from(problem));
     }
-    let file = FlowFile { text, file: "body".to_owned(), directory: app.settings.directory.to_string() };
-    if !app.service.allow_run {
-        let (flows, _) = load_flows(app.reader(), &file)?;
-        flows.iter().try_for_each(check_runs_nothing)?;
-    }
-    let is_dry_run = call.parameters.flag("dryRun").unwrap_or(false);
-    let reason = call.parameters.text("reason").map(Into::into);
-    let view = apply_flows(&app.handle, &file, Actor::User(call.by().into()), reason, is_dry_run)?;
-    Answer::view(&view)
+    let dry_run = call.parameters.flag("dryRun").unwrap_or(false);
+    let directory = app.settings.directory.to_string();
+    change(call, FlowOperation::Apply { text, file: "body".to_owned(), directory, dry_run })
+}
+
+fn change(call: &Call, what: FlowOperation) -> Answered {
+    let reason = call.parameters.owned("reason");
+    call.change_once(Request::Flows(FlowRequest { by: call.by(), reason, what }))
 }
 
 pub(crate) fn list(call: &Call) -> Answered {
@@ -70,15 +65,7 @@ pub(crate) fn versions(call: &Call) -> Answered {
 
 /// Deletes a flow or a version of it: it can be started no more.
 pub(crate) fn delete(call: &Call) -> Answered {
-    let text = |name| call.parameters.text(name).map(Into::into);
-    delete_flow(
-        &call.app.handle,
-        DeleteFlow {
-            flow: call.part("flow").into(),
-            version: text("version"),
-            by: Actor::User(call.by().into()),
-            reason: text("reason"),
-        },
-    )?;
+    let (flow, version) = (call.part("flow").to_owned(), call.parameters.owned("version"));
+    change(call, FlowOperation::Delete { flow, version })?;
     Ok(Answer::new(StatusCode::NO_CONTENT, Content::Nothing))
 }

@@ -57,10 +57,10 @@ pub(crate) fn load_file(call: &Call) -> Answered {
         Problem::new(ProblemType::Invalid, sentences.join("; "))
     })?;
     let replace = call.parameters.flag("replace").unwrap_or(false);
-    let json = change(call, PolicyOperation::Load { drafts: drafts.clone(), replace })?;
-    let changes: PolicyChangesView = read_view(&json)?;
+    let answer = change(call, PolicyOperation::Load { drafts: drafts.clone(), replace })?;
+    let changes: PolicyChangesView = read_view(answer.json_text())?;
     if changes.refused.is_empty() {
-        return Ok(Answer::json(json));
+        return Ok(answer);
     }
     let sentence = |bad: &unstuck_api::policies::RefusedDraft| {
         let name = drafts.get(bad.place).map_or("", |draft| &draft.name);
@@ -85,48 +85,48 @@ fn refused_part(bad: unstuck_api::policies::RefusedDraft) -> ProblemPart {
 }
 
 pub(crate) fn delete(call: &Call) -> Answered {
-    change(call, PolicyOperation::Delete { names: vec![call.part("name").to_owned()] }).map(Answer::json)
+    change(call, PolicyOperation::Delete { names: vec![call.part("name").to_owned()] })
 }
 
 pub(crate) fn enable(call: &Call) -> Answered {
     let ReasonBody { reason: _ } = call.json()?;
-    change(call, PolicyOperation::Enable { names: vec![call.part("name").to_owned()] }).map(Answer::json)
+    change(call, PolicyOperation::Enable { names: vec![call.part("name").to_owned()] })
 }
 
 pub(crate) fn disable(call: &Call) -> Answered {
     let ReasonBody { reason: _ } = call.json()?;
-    change(call, PolicyOperation::Disable { names: vec![call.part("name").to_owned()] }).map(Answer::json)
+    change(call, PolicyOperation::Disable { names: vec![call.part("name").to_owned()] })
 }
 
 /// Enables, disables or deletes several policies, as a whole or not at all.
 pub(crate) fn enable_many(call: &Call) -> Answered {
     let NamesBody { names } = call.json()?;
-    change(call, PolicyOperation::Enable { names }).map(Answer::json)
+    change(call, PolicyOperation::Enable { names })
 }
 
 pub(crate) fn disable_many(call: &Call) -> Answered {
     let NamesBody { names } = call.json()?;
-    change(call, PolicyOperation::Disable { names }).map(Answer::json)
+    change(call, PolicyOperation::Disable { names })
 }
 
 pub(crate) fn delete_many(call: &Call) -> Answered {
     let NamesBody { names } = call.json()?;
-    change(call, PolicyOperation::Delete { names }).map(Answer::json)
+    change(call, PolicyOperation::Delete { names })
 }
 
 pub(crate) fn pause(call: &Call) -> Answered {
     let PausePoliciesBody { reason } = call.json()?;
-    change(call, PolicyOperation::Pause { reason }).map(Answer::json)
+    change(call, PolicyOperation::Pause { reason })
 }
 
 pub(crate) fn unpause(call: &Call) -> Answered {
     let UnpausePoliciesBody { rate } = call.json()?;
-    change(call, PolicyOperation::Unpause { rate: rate.unwrap_or(RATE) }).map(Answer::json)
+    change(call, PolicyOperation::Unpause { rate: rate.unwrap_or(RATE) })
 }
 
 pub(crate) fn apply(call: &Call) -> Answered {
     let ApplyBody { names, rate } = call.json()?;
-    change(call, PolicyOperation::Apply { names, rate: rate.unwrap_or(RATE) }).map(Answer::json)
+    change(call, PolicyOperation::Apply { names, rate: rate.unwrap_or(RATE) })
 }
 
 /// Shows what policies would do to what is in error now.
@@ -168,7 +168,7 @@ fn try_policies(call: &Call, body: TrialBody, past: Option<PastErrors>) -> Answe
     let mut all = TrialsView { trials: Vec::new() };
     for policies in tried {
         let of = TrialQuery { policies, past: past.clone() };
-        let view: TrialsView = read_view(&call.request_json(Request::Query(Query::Trial(of)))?)?;
+        let view: TrialsView = read_view(&call.query_json(&Query::Trial(of))?)?;
         all.trials.extend(view.trials);
     }
     Answer::view(&all)
@@ -179,6 +179,6 @@ pub(crate) fn audit(call: &Call) -> Answered {
     call.query(&Query::Audit { name, before, limit: call.limit(AUDIT_PAGE) })
 }
 
-fn change(call: &Call, what: PolicyOperation) -> Result<String, Problem> {
-    call.request_json(Request::Policies(PolicyRequest { by: call.by(), what }))
+fn change(call: &Call, what: PolicyOperation) -> Answered {
+    call.change_once(Request::Policies(PolicyRequest { by: call.by(), what }))
 }

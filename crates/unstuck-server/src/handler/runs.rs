@@ -3,9 +3,10 @@
 use axum::http::{StatusCode, header};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
-use unstuck_api::ProblemType;
 use unstuck_api::request::{Query, RunsQuery};
-use unstuck_api::runs::{RunState, RunView};
+use unstuck_api::runs::RunState;
+use unstuck_api::{ProblemType, Run};
+use unstuck_core::id::RunId;
 use unstuck_service::run_name::find_run;
 use unstuck_service::show::build_run_document;
 
@@ -21,6 +22,12 @@ pub(crate) const PAGE: usize = 20;
 const EVENTS_PAGE: usize = 100;
 
 pub(crate) fn list(call: &Call) -> Answered {
+    if call.caller.is_limited() {
+        let flow = call.parameters.text("flow").ok_or_else(|| {
+            Problem::new(ProblemType::Forbidden, "the token is for some flows only; name one with `flow`")
+        })?;
+        call.caller.check_flow(flow)?;
+    }
     let (given, now) = (&call.parameters, Timestamp::now());
     let states = given.all("state").map(read_state).collect::<Result<_, _>>()?;
     let labels = given.all("label").map(read_label).collect::<Result<_, _>>()?;
@@ -82,15 +89,16 @@ pub(crate) fn show(call: Call) -> BoxFuture<Answered> {
 fn show_now(call: &Call) -> Answered {
     let cursor = call.app.reader().cursor().ok();
     let id = find_run(call.app.reader(), &call.app.service.flows, call.part("run"))?;
+    if call.caller.is_limited() {
+        call.check_flow_of(&id.to_string())?;
+    }
     // Taken before the document: a change in between makes the tag too old, which only refuses a change that was not seen.
     let etag = run_etag(call, id)?;
     let unchanged = call.header(&header::IF_NONE_MATCH)?.is_some_and(|known| etag_matches(known, &etag));
     let answer = if unchanged {
         Answer::new(StatusCode::NOT_MODIFIED, Content::Nothing)
     } else {
-        let view: RunView =
-            RunView { run: build_run_document(&call.app.service, call.app.reader(), id)?, go_on: None };
-        Answer::json(view.run.get().to_owned())
+        Answer::json(document_for(call, id)?)
     };
     let answer = answer.with_text_header(header::ETAG, &etag);
     Ok(match cursor {
@@ -99,9 +107,44 @@ fn show_now(call: &Call) -> Answered {
     })
 }
 
+/// Returns the document of a run, without payloads for whoever may not read them.
+pub(crate) fn document_for(call: &Call, id: RunId) -> Result<String, Problem> {
+    let document = build_run_document(&call.app.service, call.app.reader(), id)?;
+    if call.caller.reads_payloads() {
+        return Ok(document.get().to_owned());
+    }
+    let mut run: Run = serde_json::from_str(document.get())
+        .map_err(|error| Problem::new(ProblemType::Internal, format!("the run cannot be read: {error}")))?;
+    remove_payloads(&mut run);
+    serde_json::to_string(&run)
+        .map_err(|error| Problem::new(ProblemType::Internal, format!("the run cannot be written: {error}")))
+}
+
+/// Leaves everything but what flows and workers have put into a run.
+fn remove_payloads(run: &mut Run) {
+    run.input = RawValue::NULL.to_owned();
+    run.output = None;
+    let handler = run.handler.as_mut().and_then(|handler| handler.error.as_mut());
+    for error in run.error.as_mut().into_iter().chain(handler) {
+        error.details = None;
+    }
+    for step in &mut run.steps {
+        step.output = None;
+        for attempt in &mut step.attempts {
+            attempt.progress = None;
+            if let Some(error) = &mut attempt.error {
+                error.details = None;
+            }
+        }
+        if let Some(error) = &mut step.error {
+            error.details = None;
+        }
+    }
+}
+
 /// Names a run as it is: its generation and its last event.
-pub(crate) fn run_etag(call: &Call, id: unstuck_core::id::RunId) -> Result<String, Problem> {
-    let run = call.app.reader().run(id).map_err(unstuck_service::ServiceError::from)?;
+pub(crate) fn run_etag(call: &Call, id: RunId) -> Result<String, Problem> {
+    let run = call.app.reader().run(id)?;
     Ok(run.map_or_else(String::new, |run| format!("\"{}.{}\"", run.generation, run.seq)))
 }
 
@@ -113,8 +156,9 @@ pub(crate) fn etag_matches(known: &str, etag: &str) -> bool {
 /// Shows the run that has a key.
 pub(crate) fn show_by_key(call: &Call) -> Answered {
     let (flow, key) = (call.part("flow"), call.part("key"));
+    call.caller.check_flow(flow)?;
     let reader = call.app.reader();
-    let found = reader.run_of_key(flow, key).map_err(unstuck_service::ServiceError::from)?;
+    let found = reader.run_of_key(flow, key)?;
     let Some(id) = found else {
         let mut problem = unstuck_api::ProblemDocument::new(
             ProblemType::NotFound,
@@ -126,8 +170,7 @@ pub(crate) fn show_by_key(call: &Call) -> Answered {
         return Err(Problem::from(problem));
     };
     let etag = run_etag(call, id)?;
-    let document: Box<RawValue> = build_run_document(&call.app.service, reader, id)?;
-    Ok(Answer::json(document.get().to_owned()).with_text_header(header::ETAG, &etag))
+    Ok(Answer::json(document_for(call, id)?).with_text_header(header::ETAG, &etag))
 }
 
 pub(crate) fn history(call: &Call) -> Answered {

@@ -2,18 +2,20 @@
 
 use axum::http::{HeaderValue, header};
 use serde_json::value::RawValue;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use unstuck_api::ProblemType;
 use unstuck_api::http::{StartBody, StartManyBody, StartedManyView};
+use unstuck_api::request::{Request, StartRequest};
 use unstuck_api::runs::ChangedView;
 use unstuck_core::id::RunId;
 use unstuck_engine::request::{EngineError, StartRun};
 use unstuck_engine::runtime::Reply;
 use unstuck_service::ServiceError;
 use unstuck_service::service::now;
-use unstuck_service::show::build_run_document;
 use unstuck_service::start_run::{StartFlows, StartedRun, build_start, build_started_view, read_started};
 
+use super::read_view;
+use super::runs::document_for;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::call::Call;
@@ -28,8 +30,12 @@ pub(crate) fn start(call: Call) -> BoxFuture<Answered> {
         let app = call.app.clone();
         let asked = call.clone();
         let turn = take_turn(&app, &app.changes).await?;
+        if call.idempotency_key()?.is_some() {
+            return start_once(call, turn).await;
+        }
         let order = run_blocking(turn, move || {
             let body: StartBody = asked.json()?;
+            asked.caller.check_flow(&body.flow)?;
             let mut flows = StartFlows::new(asked.app.service.allow_run);
             let (service, reader) = (&asked.app.service, asked.app.reader());
             Ok(build_start(service, reader, &mut flows, body, &asked.by(), now())?)
@@ -43,6 +49,25 @@ pub(crate) fn start(call: Call) -> BoxFuture<Answered> {
         let turn = take_turn(&app, &app.queries).await?;
         run_blocking(turn, move || answer_start(&call, started, wait.is_some())).await
     })
+}
+
+/// Starts a run under an idempotency key, on a thread that may wait for the one who was first.
+async fn start_once(call: Call, turn: OwnedSemaphorePermit) -> Answered {
+    let (app, wait) = (call.app.clone(), call.parameters.duration("wait"));
+    let asked = call.clone();
+    let answer = run_blocking(turn, move || {
+        let start: StartBody = asked.json()?;
+        asked.caller.check_flow(&start.flow)?;
+        asked.change_once(Request::Start(Box::new(StartRequest { by: asked.by(), start })))
+    })
+    .await?;
+    let view: ChangedView = read_view(answer.json_text())?;
+    let Ok(run) = view.run.parse::<RunId>() else { return Ok(answer) };
+    let answer = answer.with_status(created(!view.already)).with_header(header::LOCATION, location_of(run));
+    let Some(patience) = wait else { return Ok(answer) };
+    wait_for_run(&app, run, Until::Rest, patience).await?;
+    let turn = take_turn(&app, &app.queries).await?;
+    run_blocking(turn, move || answer_start(&call, StartedRun { run, is_new: !view.already }, true)).await
 }
 
 /// Hands an order to the engine; the answer comes when the run is durable.
@@ -73,7 +98,9 @@ fn answer_start(call: &Call, started: StartedRun, with_document: bool) -> Answer
     let (app, run) = (&call.app, started.run);
     let view = build_started_view(&app.service, app.reader(), started)?;
     let answer = if with_document {
-        let document = build_run_document(&app.service, app.reader(), run)?;
+        let document = RawValue::from_string(document_for(call, run)?).map_err(|error| {
+            Problem::new(ProblemType::Internal, format!("the run cannot be written: {error}"))
+        })?;
         Answer::view(&ChangedWithDocument { changed: view, document })?
     } else {
         Answer::view(&view)?
@@ -128,7 +155,10 @@ fn build_orders(call: &Call) -> Result<Vec<Result<StartRun, Problem>>, Problem> 
     }
     let (mut flows, by, at) = (StartFlows::new(call.app.service.allow_run), call.by(), now());
     let (service, reader) = (&call.app.service, call.app.reader());
-    let build = |body| build_start(service, reader, &mut flows, body, &by, at).map_err(Problem::from);
+    let build = |body: StartBody| {
+        call.caller.check_flow(&body.flow)?;
+        build_start(service, reader, &mut flows, body, &by, at).map_err(Problem::from)
+    };
     Ok(runs.into_iter().map(build).collect())
 }
 

@@ -8,6 +8,7 @@ use unstuck_api::runs::RunState;
 use unstuck_core::bulk::{Bulk, BulkAction, BulkRerun, Pace};
 use unstuck_core::event::Actor;
 use unstuck_engine::bulk::{BulkFilter, BulkPlan, BulkRequest, Selection, TargetFilter};
+use unstuck_engine::call::Call;
 use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::{OpenErrorFilter, StoreError};
@@ -22,12 +23,13 @@ pub(crate) fn begin_bulk(
     handle: &Handle,
     begin: NewBulk,
     by: Actor,
+    call: &Call,
 ) -> Result<BulkBegunView, ServiceError> {
     let dry_run = begin.dry_run;
     let order = resolve_request(service, handle, begin, by)?;
     let (selection, action) = (order.words.to_string(), order.action.verb().to_owned());
     if !dry_run {
-        let (bulk, left_out) = start_on_engine(handle, order)?;
+        let (bulk, left_out) = start_on_engine(handle, order, call)?;
         let total = bulk.as_ref().map_or(0, |bulk| bulk.total);
         let (bulk, runs) = (bulk.map(|bulk| bulk.id.to_string()), None);
         return Ok(BulkBegunView {
@@ -52,12 +54,16 @@ pub(crate) fn begin_bulk(
 }
 
 /// Starts the bulk action on the engine. Forgetting may use the reserve of a full disk.
-fn start_on_engine(handle: &Handle, order: BulkRequest) -> Result<(Option<Bulk>, u64), ServiceError> {
+fn start_on_engine(
+    handle: &Handle,
+    order: BulkRequest,
+    call: &Call,
+) -> Result<(Option<Bulk>, u64), ServiceError> {
     let forgets = order.action == BulkAction::Forget;
-    Ok(match handle.start_bulk(order.clone()) {
+    Ok(match handle.start_bulk_as(order.clone(), call.clone()) {
         // To forget makes room, and there is some in reserve for it.
         Err(EngineError::Store(StoreError::Full(_))) if forgets && handle.release_reserve()? => {
-            handle.start_bulk(order)?
+            handle.start_bulk_as(order, call.clone())?
         }
         started => started?,
     })

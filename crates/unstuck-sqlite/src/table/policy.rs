@@ -71,6 +71,12 @@ pub(crate) fn put_policies(
     transaction.commit().map_err(store_error)
 }
 
+/// The number of the last change of policies.
+pub(crate) fn count_changes(connection: &Connection) -> Result<u64, StoreError> {
+    let sql = "SELECT coalesce(max(id), 0) FROM policy_audit";
+    connection.query_row(sql, [], |row| row.get(0)).map(unsigned).map_err(store_error)
+}
+
 /// Changes of policies, newest first.
 pub(crate) fn list_audit(
     connection: &Connection,

@@ -21,6 +21,7 @@ use crate::verify::chain::Chain;
 use crate::verify::counts;
 use crate::verify::errors;
 use crate::verify::logs;
+use crate::verify::requests;
 use crate::verify::run::{Totals, unreadable_finding};
 use crate::verify::snapshot::Snapshot;
 
@@ -30,6 +31,7 @@ pub(crate) const HARMLESS: &str = "no run is affected; unless the file was chang
 /// Checks tables that can be checked without replaying runs.
 pub(crate) fn check_tables(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<(), StoreError> {
     report_unreadable("who applied flows", report_orphaned_statuses(snapshot.connection, report), report)?;
+    report_unreadable("the requests", requests::check_requests(snapshot.connection, report), report)?;
     report_unreadable("the errors", errors::check_errors(snapshot, report), report)?;
     report_unreadable("the logs", logs::check_logs(snapshot, report), report)?;
     report_unreadable("the policies", errors::check_policies(snapshot, report), report)

@@ -16,8 +16,8 @@ use crate::conformance::policies::{audit, policy};
 use crate::conformance::restarts::settle_all;
 use crate::contract::{
     AuditChange, AuditFilter, AuditId, AuditRecord, CallOrigin, CallOutcome, IDEMPOTENCY_RETENTION,
-    IdempotencyKey, IdempotencyRecord, Ledger, PolicyAuditKind, PolicyChange, Stage, StageId, StoreError,
-    Wants,
+    IdempotencyKey, IdempotencyRecord, KeyUse, Ledger, PolicyAuditKind, PolicyChange, Stage, StageId,
+    StoreError, Wants,
 };
 
 /// A key is recorded with its effect, found by the next batch at once and by readers when it is durable, and after a restart.
@@ -30,7 +30,7 @@ pub fn a_key_stands_for_what_was_done<S: TestStore>(make: &mut dyn FnMut() -> S)
     let asked = [("ada", "k"), ("bob", "k"), ("ada", "l")];
     let idempotency = asked.iter().map(|(scope, key)| (Arc::from(*scope), Arc::from(*key))).collect();
     let loaded = driver.load(&Wants { now: driver.now, idempotency, ..Wants::default() }).expect("loads");
-    assert_eq!(loaded.idempotency, [Some(record.clone()), None, None]);
+    assert_eq!(loaded.idempotency, [KeyUse::Used(record.clone()), KeyUse::Free, KeyUse::Free]);
     driver.abandon(Vec::new());
     settle_all(&mut driver);
     assert_eq!(driver.store.reader().idempotency("ada", "k"), Ok(Some(record.clone())));

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unstuck_core::api_token::ApiToken;
 use unstuck_core::bulk::Bulk;
 use unstuck_core::event::Actor;
 use unstuck_core::id::FlowId;
@@ -31,6 +32,13 @@ pub trait AdminStore {
     /// As [`Store::put_bulk`](super::Store::put_bulk), with what is recorded of it.
     fn begin_bulk(&mut self, bulk: Bulk, ledger: Ledger) -> Result<(), StoreError>;
 
+    /// Lists all tokens of the API in order of their ids, revoked ones too.
+    fn tokens(&mut self) -> Result<Vec<ApiToken>, StoreError>;
+
+    /// Keeps tokens, all of them or none. `made_on` is the version that the change was made of: refused as a conflict if
+    /// that is no longer the newest.
+    fn put_tokens(&mut self, change: TokensChange, made_on: u64) -> Result<(), StoreError>;
+
     /// Records something that came to nothing: it was asked, and was so already.
     fn record(&mut self, ledger: Ledger) -> Result<(), StoreError>;
 
@@ -41,6 +49,16 @@ pub trait AdminStore {
     /// Counts the runs of these flow versions that are not final, children and handlers too, as the last stage leaves
     /// them. A version without any is left out.
     fn open_runs(&mut self, flows: &[FlowId]) -> Result<OpenRuns, StoreError>;
+}
+
+/// A change of tokens.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TokensChange {
+    /// Those that are new or have changed, as they are from now on.
+    pub tokens: Vec<ApiToken>,
+    /// The highest id that was given out.
+    pub last_id: u64,
+    pub ledger: Ledger,
 }
 
 /// How many runs of a flow version are not final.

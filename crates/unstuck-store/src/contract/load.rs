@@ -78,9 +78,8 @@ pub struct Loaded {
     pub runs: Vec<(RunId, Locked)>,
     /// The runs that have the keys, in the order in which they were asked for.
     pub keys: Vec<Option<RunId>>,
-    /// What was done under the idempotency keys, in the order in which they were asked for. What stands for its request no
-    /// more may be among it.
-    pub idempotency: Vec<Option<IdempotencyRecord>>,
+    /// What was done under the idempotency keys, in the order in which they were asked for.
+    pub idempotency: Vec<KeyUse>,
     pub candidates: Vec<Candidate>,
     /// The highest priority that waits, for each queue that was asked about and in which something does.
     pub waiting: Vec<(Arc<str>, i32)>,
@@ -103,6 +102,17 @@ pub struct Loaded {
     pub last_seen: Option<Time>,
     /// Whether a session that is older than this one has not ended: what one server does for all of them is that one's.
     pub has_older_session: bool,
+}
+
+/// What an idempotency key stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeyUse {
+    /// Nothing.
+    Free,
+    /// A request that was carried out. One that [stands for it no more](super::is_expired) may be among them.
+    Used(IdempotencyRecord),
+    /// Another server carries it out, and that is not durable yet: come back later.
+    Busy,
 }
 
 /// What a batch is given besides.

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use unstuck_core::api_token::ApiToken;
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
-use unstuck_core::id::{AuditEntryId, BulkId, FlowId, PayloadId, RunId};
+use unstuck_core::id::{AuditEntryId, BulkId, FlowId, PayloadId, RunId, TokenId};
 use unstuck_core::json::Json;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
@@ -97,6 +98,12 @@ pub trait Reader: Send + Sync {
         before: Option<AuditId>,
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError>;
+
+    /// Lists all tokens of the API in order of their ids, revoked ones too.
+    fn tokens(&self) -> Result<Vec<ApiToken>, StoreError>;
+
+    /// Lists when tokens were last used, as far as that is known: to a minute or so.
+    fn token_uses(&self) -> Result<Vec<(TokenId, Time)>, StoreError>;
 
     /// Lists who changed what, newest first, before the entry `before`, at most `limit`.
     fn audit(

@@ -1,11 +1,12 @@
 //! What is changed between batches: flows, and what is recorded of requests.
 
+use unstuck_core::api_token::ApiToken;
 use unstuck_core::bulk::Bulk;
 use unstuck_core::id::FlowId;
 
 use crate::contract::{
     AdminStore, FlowChange, FlowRecord, IdempotencyRecord, Ledger, NewFlow, OpenRuns, PlannedFlow,
-    PutFlowError, StoreError,
+    PutFlowError, StoreError, TokensChange,
 };
 use crate::invariants::check_version;
 use crate::memory::MemoryStore;
@@ -54,6 +55,25 @@ impl AdminStore for MemoryStore {
             durable.state().put_bulk(bulk)?;
         }
         self.add_ledger(ledger);
+        Ok(())
+    }
+
+    fn tokens(&mut self) -> Result<Vec<ApiToken>, StoreError> {
+        self.check_usable()?;
+        Ok(self.state.tokens.values().cloned().collect())
+    }
+
+    fn put_tokens(&mut self, change: TokensChange, made_on: u64) -> Result<(), StoreError> {
+        self.check_no_batch("tokens change")?;
+        check_version(made_on, self.versions.tokens)?;
+        self.check_ledger(&change.ledger)?;
+        if let Some(durable) = &self.durable {
+            durable.state().put_tokens(change.tokens.clone(), change.last_id);
+        }
+        self.state.put_tokens(change.tokens, change.last_id);
+        self.versions.tokens += 1;
+        self.wake_others();
+        self.add_ledger(change.ledger);
         Ok(())
     }
 

@@ -6,8 +6,8 @@ use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::thing::{Thing, ThingRef};
 
 use crate::contract::{
-    BatchId, Loaded, LoadedPayload, Locked, LockedThing, More, Settled, Stage, StageId, Store, StoreError,
-    Wants,
+    BatchId, IdempotencyRecord, KeyUse, Loaded, LoadedPayload, Locked, LockedThing, More, Settled, Stage,
+    StageId, Store, StoreError, Wants,
 };
 use crate::memory::MemoryStore;
 use crate::memory::deferred::StagedBy;
@@ -69,11 +69,7 @@ impl MemoryStore {
             notices: self.state.notices.list_due(now, wants.notices),
             things: self.state.things.due(now, wants.things),
             keys: wants.keys.iter().map(|(flow, key)| self.state.run_of_key(flow, key)).collect(),
-            idempotency: wants
-                .idempotency
-                .iter()
-                .map(|(scope, key)| self.state.ledger.find(scope, key))
-                .collect(),
+            idempotency: wants.idempotency.iter().map(|(scope, key)| self.find_key_use(scope, key)).collect(),
             versions: self.versions,
             last_seen: self.last_seen()?,
             has_older_session: self.session.is_some_and(|session| self.sessions.has_older(session)),
@@ -92,6 +88,16 @@ impl MemoryStore {
         let id = BatchId(self.last_batch);
         self.batches.insert(id, batch);
         Ok(id)
+    }
+
+    /// What a key stands for. What another handle has staged under it is not known to have happened until it is durable.
+    fn find_key_use(&self, scope: &str, key: &str) -> KeyUse {
+        let is_this = |record: &IdempotencyRecord| *record.key.scope == *scope && *record.key.key == *key;
+        let others = self.deferred.as_ref().filter(|_| !self.others.is_empty());
+        if others.is_some_and(|deferred| deferred.uses_key(self.current, is_this)) {
+            return KeyUse::Busy;
+        }
+        self.state.ledger.find(scope, key).map_or(KeyUse::Free, KeyUse::Used)
     }
 
     /// Returns the load of a batch that is not held back; one that has failed meanwhile returns its error.

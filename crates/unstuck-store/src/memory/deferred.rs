@@ -6,7 +6,7 @@ use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
 use unstuck_core::thing::ThingRef;
 
-use crate::contract::{RunChange, Settled, Stage, StageId, StoreError};
+use crate::contract::{IdempotencyRecord, RunChange, Settled, Stage, StageId, StoreError};
 use crate::memory::MemoryStore;
 use crate::memory::batches::list_locked;
 use crate::memory::state::LockedByBatch;
@@ -179,6 +179,12 @@ impl Deferred {
         is_unknown: bool,
     ) {
         self.outstanding.push_back(Outstanding { id, stage, last_notice, by, is_unknown });
+    }
+
+    /// Returns whether a stage of another handle that is not durable yet uses such an idempotency key.
+    pub(super) fn uses_key(&self, side: usize, is_such: impl Fn(&IdempotencyRecord) -> bool) -> bool {
+        let others = self.outstanding.iter().filter(|outstanding| outstanding.by.side != side);
+        others.into_iter().any(|outstanding| outstanding.stage.idempotency.iter().any(&is_such))
     }
 
     /// Returns whether a stage of another handle that is not durable yet has this.

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use unstuck_core::api_token::ApiToken;
 use unstuck_core::bulk::{Bulk, ResultKind, Target};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::Event;
-use unstuck_core::id::{AuditEntryId, BulkId, FlowId, PayloadId, RunId};
+use unstuck_core::id::{AuditEntryId, BulkId, FlowId, PayloadId, RunId, TokenId};
 use unstuck_core::json::Json;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
@@ -211,6 +212,14 @@ impl Reader for MemoryReader {
         limit: usize,
     ) -> Result<Vec<(AuditId, PolicyAudit)>, StoreError> {
         Ok(self.state().policies.audit(before, limit))
+    }
+
+    fn tokens(&self) -> Result<Vec<ApiToken>, StoreError> {
+        Ok(self.state().tokens.values().cloned().collect())
+    }
+
+    fn token_uses(&self) -> Result<Vec<(TokenId, Time)>, StoreError> {
+        Ok(self.state().token_uses.iter().map(|(token, at)| (*token, *at)).collect())
     }
 
     fn audit(

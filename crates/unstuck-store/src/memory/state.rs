@@ -1,16 +1,17 @@
 //! All that a store keeps, and how a stage changes it: everything or nothing.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use unstuck_core::api_token::ApiToken;
 use unstuck_core::bulk::{Bulk, BulkRef, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::downtime::{Downtime, record_downtime, shift_downtimes};
 use unstuck_core::event::{Event, Fact};
-use unstuck_core::id::{FlowId, PayloadId, RunId};
+use unstuck_core::id::{FlowId, PayloadId, RunId, TokenId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::run::Run;
@@ -56,6 +57,8 @@ pub(super) struct MemoryState {
     pub(super) bulks: Bulks,
     pub(super) things: Things,
     pub(super) ledger: RequestLedger,
+    pub(super) tokens: BTreeMap<TokenId, ApiToken>,
+    pub(super) token_uses: BTreeMap<TokenId, Time>,
     pub(super) last_time: Option<Time>,
     pub(super) last_id: u64,
     pub(super) downtimes: Vec<Downtime>,
@@ -116,6 +119,8 @@ impl MemoryState {
             bulks: Bulks::default(),
             things: Things::default(),
             ledger: RequestLedger::default(),
+            tokens: BTreeMap::new(),
+            token_uses: BTreeMap::new(),
             last_time: None,
             last_id: 0,
             downtimes: Vec::new(),
@@ -200,6 +205,10 @@ impl MemoryState {
         }
         self.change_things(stage.things, stage.results);
         self.ledger.add(stage.idempotency, stage.audit);
+        for (token, at) in stage.token_uses {
+            let last = self.token_uses.entry(token).or_insert(at);
+            *last = at.max(*last);
+        }
         self.last_time = Some(stage.at);
         self.last_id = self.last_id.max(stage.last_id);
         self.ready.put_back();
@@ -337,6 +346,11 @@ impl MemoryState {
             }
         }
         Ok(counts)
+    }
+
+    pub(super) fn put_tokens(&mut self, tokens: Vec<ApiToken>, last_id: u64) {
+        self.tokens.extend(tokens.into_iter().map(|token| (token.id, token)));
+        self.last_id = self.last_id.max(last_id);
     }
 
     /// Counts runs of these flow versions that are not final.

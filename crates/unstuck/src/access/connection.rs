@@ -22,7 +22,7 @@ use crate::view::json_text;
 use crate::view::output::Output;
 use unstuck_api::request::{
     BulkOperation, BulkRequest, BulkVerb, FlowOperation, FlowRequest, PolicyOperation, PolicyRequest, Query,
-    Request, RunOperation, RunRequest, StartRequest,
+    Request, RunOperation, RunRequest, StartRequest, TokenOperation, TokenRequest,
 };
 use unstuck_service::flows::compile_flow;
 use unstuck_service::{Service, ServiceError, SilentOwner};
@@ -82,12 +82,29 @@ impl StoreLocation {
         if makes_store && !self.has_store() {
             self.create_folder()?;
         }
-        self.send_or_handle_request(&Request::Flows(FlowRequest { by: user_name(), what }), makes_store)
+        self.send_or_handle_request(
+            &Request::Flows(FlowRequest { by: user_name(), reason: None, what }),
+            makes_store,
+        )
     }
 
     /// Sends a request about bulk actions.
     pub(crate) fn change_bulk(&self, what: BulkOperation) -> Result<Answer, CommandError> {
         self.send_request(&Request::Bulk(BulkRequest { by: user_name(), what }))
+    }
+
+    /// Sends a request about tokens. Creating one creates the store: a server may be prepared before its first run.
+    pub(crate) fn change_tokens(
+        &self,
+        what: TokenOperation,
+        reason: Option<String>,
+    ) -> Result<Answer, CommandError> {
+        let makes_store = matches!(what, TokenOperation::Create(_));
+        if makes_store && !self.has_store() {
+            self.create_folder()?;
+        }
+        let request = Request::Tokens(TokenRequest { by: user_name(), reason, what });
+        self.send_or_handle_request(&request, makes_store)
     }
 
     fn send_request(&self, request: &Request) -> Result<Answer, CommandError> {
@@ -200,7 +217,8 @@ impl StoreLocation {
                 | Request::Policies(_)
                 | Request::Bulk(_)
                 | Request::Start(_)
-                | Request::Flows(_),
+                | Request::Flows(_)
+                | Request::Tokens(_),
             ) => Err(ServiceError::internal("the store is open for reading only")),
         };
         answer.map_err(CommandError::from)
@@ -221,7 +239,11 @@ fn is_forget_request(request: &Request) -> bool {
         Request::Bulk(request) => {
             matches!(&request.what, BulkOperation::Begin(begin) if matches!(begin.action, BulkVerb::Forget))
         }
-        Request::Query(_) | Request::Policies(_) | Request::Start(_) | Request::Flows(_) => false,
+        Request::Query(_)
+        | Request::Policies(_)
+        | Request::Start(_)
+        | Request::Flows(_)
+        | Request::Tokens(_) => false,
     }
 }
 
@@ -259,6 +281,7 @@ fn look_command(request: &Request) -> String {
         Request::Bulk(_) => "unstuck bulk list".to_owned(),
         Request::Query(_) | Request::Start(_) => "unstuck runs".to_owned(),
         Request::Flows(_) => "unstuck flow list".to_owned(),
+        Request::Tokens(_) => "unstuck token list".to_owned(),
     }
 }
 

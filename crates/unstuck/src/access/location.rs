@@ -15,6 +15,8 @@ use crate::view::text;
 /// The variable that names the folder of the store.
 const VARIABLE: &str = "UNSTUCK_STORE";
 
+/// The variable that has the token for it.
+const TOKEN_VARIABLE: &str = "UNSTUCK_TOKEN";
 /// The variable that names a server.
 const SERVER_VARIABLE: &str = "UNSTUCK_SERVER";
 
@@ -93,7 +95,9 @@ impl StoreLocation {
             CommandError::new(format!("{whence}: {bad}"))
         })?;
         let option = if is_given { format!(" --server {}", text::shell_word(url)) } else { String::new() };
-        let server = Some(Client::new(address, user_name()));
+        let token = std::env::var(TOKEN_VARIABLE).ok().map(|token| token.trim().to_owned());
+        let token = token.filter(|token| !token.is_empty());
+        let server = Some(Client::new(address, user_name()).with_token(token));
         Ok(StoreLocation { directory: PathBuf::new(), option, server })
     }
 

@@ -8,7 +8,7 @@ use unstuck_engine::engine::Engine;
 use unstuck_engine::executor::Executor;
 use unstuck_engine::executor::emulation::EmulationExecutor;
 use unstuck_engine::executor::process::ProcessExecutor;
-use unstuck_engine::runtime::{Runtime, Stopped};
+use unstuck_engine::runtime::{Handle, Runtime, Stopped};
 use unstuck_server::{App, Limits, Server, ServerSettings, Stopping};
 use unstuck_service::Service;
 use unstuck_service::flows::compile_flow;
@@ -33,7 +33,8 @@ const EMULATION_LOAD: u32 = 1_000_000;
 /// Everything that the commands do can be done over HTTP; `/docs` lists every call. The commands of this machine reach the
 /// server through the store, as they reach `unstuck run`.
 ///
-/// There are no tokens yet: the server listens on this machine only, and everybody on it may do everything.
+/// As long as the store has no token, the server listens on this machine only, and everybody on it may do everything. `unstuck token
+/// create` makes the first one; from then on every request needs one.
 ///
 /// SIGTERM or Ctrl-C stops it in good order: requests under way are answered, and nothing becomes stuck by a restart. A second
 /// one ends its processes at once.
@@ -67,12 +68,6 @@ Examples:
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
-        if !self.listen.ip().is_loopback() {
-            return Err(CommandError::new(format!(
-                "{} is not an address of this machine alone, and a server without tokens answers everybody. Listen on 127.0.0.1 or [::1]",
-                self.listen
-            )));
-        }
         let listener =
             TcpListener::bind(self.listen).map_err(|error| describe_bind_error(self.listen, &error))?;
         let address = listener.local_addr().map_err(|error| cannot("find out its own address", &error))?;
@@ -84,6 +79,7 @@ impl Arguments {
         let processes = self.allow_run.then(|| Processes::new(self.max_load.unwrap_or_else(default_load)));
         let engine = Engine::new(store, compile_flow(), engine::engine_settings(None)?)?;
         let runtime = Runtime::start(engine, build_executors(processes.as_ref()), None);
+        check_exposure(self.listen, &runtime.handle(), &place.option)?;
         let service = Service {
             option: place.option.clone(),
             serves: Some(format!("http://{address}")),
@@ -109,6 +105,23 @@ impl Arguments {
             limits: Limits::default(),
         }
     }
+}
+
+/// Refuses to listen to other machines where there is no token that would keep anybody out.
+fn check_exposure(listen: SocketAddr, handle: &Handle, option: &str) -> Result<(), CommandError> {
+    if listen.ip().is_loopback() {
+        return Ok(());
+    }
+    let now = unstuck_service::service::now();
+    if handle.reader().tokens()?.iter().all(|token| token.is_over(now)) {
+        return Err(CommandError::new(format!(
+            "{listen} is not an address of this machine alone, and without tokens everybody who reaches it could do everything. Make a token first (`unstuck token create NAME --role admin{option}`), or listen on 127.0.0.1 or [::1]"
+        )));
+    }
+    Output::stderr().line(&format!(
+        "warning: requests to {listen} are not encrypted, and their tokens can be read on the way. Put a proxy that speaks TLS in front"
+    ));
+    Ok(())
 }
 
 /// Opens a store that no other process may have.

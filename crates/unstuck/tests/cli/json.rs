@@ -46,6 +46,10 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     tell("policies", &[0], &["policy", "list"]);
     tell("policy", &[0], &["policy", "show", "later"]);
     tell("policyAudit", &[0], &["policy", "audit"]);
+    tell("tokenChanged", &[0], &["token", "create", "ops", "--role", "operator", "--expires-in", "90d"]);
+    tell("tokenChanged", &[0], &["token", "rotate", "ops"]);
+    tell("tokens", &[0], &["token", "list"]);
+    tell("tokenChanged", &[0], &["token", "revoke", "ops"]);
     tell("trials", &[0], &["policy", "preview", &policies]);
     tell("trials", &[0], &["policy", "backtest", "later", "--since", "1h"]);
     tell("policyApplied", &[0], &["policy", "apply"]);

@@ -43,6 +43,7 @@ mod support;
 mod telemetry;
 mod terminal;
 mod times;
+mod tokens;
 mod trials;
 mod unanswered;
 mod waits;

@@ -1,5 +1,6 @@
 //! Every error of the engine and of the stores, and what a check of a store promises.
 
+use unstuck_core::api_token::{Role, TokenRefusal};
 use unstuck_core::event::Event;
 use unstuck_core::policy::unknown_policy;
 use unstuck_core::refusal::Refusal;
@@ -24,6 +25,7 @@ labels!(ENGINE, of_engine_error(EngineError), {
     EngineError::Store(_) => "Store",
     EngineError::Damaged(_) => "Damaged",
     EngineError::BadPolicies(_) => "BadPolicies",
+    EngineError::BadToken(_) => "BadToken",
     EngineError::BadBulk(_) => "BadBulk",
     EngineError::Changed(_) => "Changed",
     EngineError::Replayed(_) => "Replayed",
@@ -60,6 +62,13 @@ pub(crate) fn of_the_engine() -> Vec<Line> {
         EngineError::Store(StoreError::Away("<what>".to_owned())),
         EngineError::Damaged("<what>".to_owned()),
         EngineError::BadPolicies(vec![unknown_policy(0, &"resets".into())]),
+        EngineError::BadToken(TokenRefusal::Unknown("ops".into())),
+        EngineError::BadToken(TokenRefusal::NameTaken("ops".into())),
+        EngineError::BadToken(TokenRefusal::Over("ops".into())),
+        EngineError::BadToken(TokenRefusal::BadName("o p s".into())),
+        EngineError::BadToken(TokenRefusal::Misfit { role: Role::Peer, field: "origin", is_needed: true }),
+        EngineError::BadToken(TokenRefusal::Misfit { role: Role::Viewer, field: "flows", is_needed: false }),
+        EngineError::BadToken(TokenRefusal::TooMany),
         EngineError::BadBulk("<what>".to_owned()),
         EngineError::Changed(RUN),
         EngineError::Replayed(Box::new(CallOutcome::Changed { run: RUN, already: false })),

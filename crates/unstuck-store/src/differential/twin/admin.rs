@@ -1,5 +1,6 @@
 //! What is changed between batches, asked of both stores.
 
+use unstuck_core::api_token::ApiToken;
 use unstuck_core::bulk::Bulk;
 use unstuck_core::id::FlowId;
 
@@ -7,7 +8,7 @@ use super::Twin;
 use crate::conformance::TestStore;
 use crate::contract::{
     AdminStore, FlowChange, FlowRecord, IdempotencyRecord, Ledger, NewFlow, OpenRuns, PlannedFlow,
-    PutFlowError, Store, StoreError,
+    PutFlowError, Store, StoreError, TokensChange,
 };
 
 impl<A: TestStore, B: TestStore> AdminStore for Twin<'_, A, B> {
@@ -37,6 +38,15 @@ impl<A: TestStore, B: TestStore> AdminStore for Twin<'_, A, B> {
     fn begin_bulk(&mut self, bulk: Bulk, ledger: Ledger) -> Result<(), StoreError> {
         assert_eq!(ledger, Ledger::default(), "two stores that are compared record what comes with stages");
         self.put_bulk(bulk)
+    }
+
+    fn tokens(&mut self) -> Result<Vec<ApiToken>, StoreError> {
+        self.same(A::tokens, B::tokens)
+    }
+
+    /// Nothing that drives two stores does this.
+    fn put_tokens(&mut self, _: TokensChange, _: u64) -> Result<(), StoreError> {
+        panic!("two stores that are compared have no tokens")
     }
 
     /// Nothing that drives two stores does this.

@@ -90,7 +90,8 @@ pub(crate) fn send_request(directory: &Path, option: &str, request: &Request) ->
         | Request::Policies(_)
         | Request::Bulk(_)
         | Request::Start(_)
-        | Request::Flows(_) => PATIENCE,
+        | Request::Flows(_)
+        | Request::Tokens(_) => PATIENCE,
     };
     let heard = exchange_lines(&mut stream, &line, patience).map_err(|error| match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
