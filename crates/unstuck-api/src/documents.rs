@@ -54,13 +54,13 @@ pub fn schema(name: Option<&str>) -> Option<Value> {
     Some(schema)
 }
 
-/// Builds the schemas of all documents, their parts and bodies, by name, as an OpenAPI document has them.
+/// Builds the schemas of all documents, their parts and bodies, by name, as an `OpenAPI` document has them.
 pub fn components() -> Map<String, Value> {
     let shapes = parse_shapes();
     shapes.keys().map(|name| ((*name).to_owned(), to_component(shape_schema(name, &shapes)))).collect()
 }
 
-/// Lets references point to where an OpenAPI document has its schemas.
+/// Lets references point to where an `OpenAPI` document has its schemas.
 fn to_component(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) => {

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::PoliciesPaused;
+use crate::policies::PolicyDocument;
 
 /// What policies would do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,4 +53,15 @@ pub struct TrialRunView {
     pub resume_by: Option<Timestamp>,
     /// The policy that has it now, or had it then.
     pub taken_from: Option<String>,
+}
+
+/// A policy that is suggested for a group of errors. Nothing is stored.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SuggestionView {
+    pub policy: PolicyDocument,
+    /// The same policy, as a file.
+    pub yaml: String,
+    /// What it would do to what is in error now.
+    pub trial: Option<TrialView>,
 }

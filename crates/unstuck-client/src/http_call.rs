@@ -33,7 +33,7 @@ pub(crate) struct HttpCall {
 
 impl HttpCall {
     fn new(method: &'static str, parts: &[&str]) -> HttpCall {
-        let path = parts.iter().map(|part| format!("/{}", utf8_percent_encode(part, PLAIN))).collect();
+        let path = parts.iter().fold(String::new(), |path, part| path + "/" + &encode_part(part));
         let (accept, content) = ("application/json", "application/json");
         HttpCall { method, path, query: Vec::new(), accept, content, body: None }
     }
@@ -64,6 +64,10 @@ impl HttpCall {
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(&self.query).finish();
         format!("{}?{query}", self.path)
     }
+}
+
+fn encode_part(part: &str) -> String {
+    utf8_percent_encode(part, PLAIN).to_string()
 }
 
 /// Builds the call of a request; none where it takes several.

@@ -107,7 +107,10 @@ impl fmt::Debug for SecretDigest {
 
 impl Serialize for SecretDigest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let hex: String = self.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex = self.0.iter().fold(String::new(), |mut hex, byte| {
+            let _ = fmt::Write::write_fmt(&mut hex, format_args!("{byte:02x}"));
+            hex
+        });
         serializer.serialize_str(&hex)
     }
 }

@@ -22,4 +22,5 @@ pub mod token;
 pub mod tokens;
 pub mod trials;
 mod waiters;
+mod wake_time;
 pub mod worker_calls;

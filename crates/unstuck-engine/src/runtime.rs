@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use unstuck_core::api_token::TokenChange;
 use unstuck_core::command::Command;
@@ -33,6 +33,7 @@ use crate::reply::ReplyTo;
 use crate::request::{EngineError, Output, Request, StartRun, Ticket};
 use crate::tokens::TokenOrder;
 use crate::waiters::Waiters;
+use crate::wake_time::WakeTime;
 use crate::worker_calls::{Exchange, Exchanged, WorkerCalls};
 
 /// So many requests may wait to be decided; more are turned away.
@@ -101,34 +102,6 @@ pub struct Handle {
     is_running: Weak<()>,
     /// When its thread is to be at work again.
     wakes: Arc<WakeTime>,
-}
-
-/// When the thread of an engine is to be at work again: while it works, that is now. One that is long past is a thread that hangs, or
-/// does not keep up.
-struct WakeTime {
-    begun: Instant,
-    /// Milliseconds since then; the largest number where nothing is due.
-    at: AtomicU64,
-}
-
-impl WakeTime {
-    fn new() -> WakeTime {
-        WakeTime { begun: Instant::now(), at: AtomicU64::new(u64::MAX) }
-    }
-
-    fn elapsed(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    /// The thread works from now on, or rests for so long; without end where nothing is due.
-    fn set(&self, rest: Option<Millis>) {
-        let at = rest.map_or(u64::MAX, |rest| self.elapsed().saturating_add(rest.0));
-        self.at.store(at, Ordering::Relaxed);
-    }
-
-    fn lateness(&self) -> Millis {
-        Millis(self.elapsed().saturating_sub(self.at.load(Ordering::Relaxed)))
-    }
 }
 
 impl Runtime {

@@ -154,7 +154,7 @@ pub(crate) fn is_loopback(address: IpAddr) -> bool {
 fn unauthenticated() -> Problem {
     Problem::new(
         ProblemType::Unauthenticated,
-        "a valid token is needed; send it as `Authorization: Bearer TOKEN`",
+        "a valid token is needed; send it as `Authorization: Bearer TOKEN` (commands take it from UNSTUCK_TOKEN)",
     )
 }
 

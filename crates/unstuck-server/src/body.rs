@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
 use unstuck_api::ProblemType;
-use unstuck_flow::suggest::find_nearest;
+use unstuck_service::find_nearest;
 
 use crate::call::Call;
 use crate::problem::Problem;

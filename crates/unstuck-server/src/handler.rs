@@ -13,8 +13,8 @@ pub(crate) mod tokens;
 
 use axum::http::{HeaderName, HeaderValue};
 use serde::de::DeserializeOwned;
+use unstuck_api::ProblemType;
 use unstuck_api::request::{Query, Request};
-use unstuck_api::{ProblemPart, ProblemType};
 
 use crate::answer::Answer;
 use crate::call::Call;
@@ -63,21 +63,4 @@ fn read_view<T: DeserializeOwned>(json: &str) -> Result<T, Problem> {
     serde_json::from_str(json).map_err(|error| {
         Problem::new(ProblemType::Internal, format!("a view of ours cannot be read: {error}"))
     })
-}
-
-/// Converts a problem of a flow or policy file.
-fn file_problem(problem: &unstuck_flow::Problem) -> ProblemPart {
-    ProblemPart {
-        file: None,
-        line: Some(problem.line),
-        column: Some(problem.column),
-        field: problem.field.clone(),
-        message: problem.message.clone(),
-        hint: problem.hint.clone(),
-        severity: match problem.severity {
-            unstuck_flow::Severity::Error => "error",
-            unstuck_flow::Severity::Warning => "warning",
-        }
-        .to_owned(),
-    }
 }

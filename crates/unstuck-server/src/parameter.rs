@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use unstuck_core::duration;
 use unstuck_core::time::Millis;
-use unstuck_flow::suggest::find_nearest;
+use unstuck_service::find_nearest;
 
 use crate::problem::Problem;
 

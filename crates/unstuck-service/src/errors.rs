@@ -1,10 +1,11 @@
 //! Errors: their groups, and what is in error now.
 
-use unstuck_api::PoliciesPaused;
 use unstuck_api::errors::{
     ErrorGroupDetails, ErrorGroupView, ErrorGroupsView, ErrorView, FlowCount, OpenErrorView, PolicyCount,
 };
-use unstuck_api::request::ErrorsQuery;
+use unstuck_api::request::{ErrorsQuery, PolicyToTry, TrialQuery};
+use unstuck_api::trials::SuggestionView;
+use unstuck_api::{PoliciesPaused, ProblemDocument, ProblemType};
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::model::error::Reason;
 use unstuck_core::policy::{ErrorSample, NotSuggested, PolicyDraft, suggest, why_retry_cannot_help};
@@ -12,7 +13,7 @@ use unstuck_core::time::Time;
 use unstuck_store::contract::{ErrorGroup, GroupFilter, GroupPlace, OpenErrorFilter, Reader};
 
 use crate::service::ServiceError;
-use crate::{convert, policies};
+use crate::{convert, policies, try_policies};
 
 /// So many groups are read at once, at most.
 const MOST: usize = 1_000;
@@ -24,6 +25,24 @@ const PREFIX: &str = "err_";
 /// Suggests a policy for a group under a free name, or says why a retry cannot help.
 pub fn suggest_policy(group: &ErrorGroupView, taken: &[&str]) -> Result<PolicyDraft, NotSuggested> {
     with_sample(group, |sample| suggest(sample, taken))
+}
+
+/// Suggests a policy for a group that is given by name, and says what it would do. Nothing is stored.
+pub fn suggest_for_group(reader: &dyn Reader, group: &str) -> Result<SuggestionView, ServiceError> {
+    let page = show_group(reader, group)?;
+    let known = policies::list_policies(reader)?;
+    let names: Vec<&str> = known.policies.iter().map(|line| line.policy.name.as_str()).collect();
+    let draft = suggest_policy(&page.line, &names).map_err(|why| {
+        let problem = ProblemDocument::new(
+            ProblemType::Invalid,
+            format!("no policy would help with {}: {why}", page.line.group),
+        );
+        ServiceError::Refused(Box::new(problem))
+    })?;
+    let policy = policies::to_wire(&draft)?;
+    let of = TrialQuery { policies: PolicyToTry::Drafts(vec![policy.clone()]), past: None };
+    let trial = try_policies::try_on_store(reader, of)?.trials.into_iter().next();
+    Ok(SuggestionView { yaml: unstuck_flow::policies::to_yaml(&policy), policy, trial })
 }
 
 /// Returns why a retry cannot help with a group, if it cannot.

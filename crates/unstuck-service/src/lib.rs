@@ -33,4 +33,6 @@ pub mod status;
 pub mod tokens;
 pub mod try_policies;
 
+pub use unstuck_flow::suggest::find_nearest;
+
 pub use service::{Service, ServiceError, SilentOwner, load_payload};

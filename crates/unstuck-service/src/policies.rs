@@ -1,16 +1,17 @@
 //! Policies as they are shown: in matching order, with what they have done and how they were changed.
 
-use unstuck_api::PoliciesPaused;
 use unstuck_api::policies::{
     AuditEntry, AuditView, KeptPolicyView, PoliciesView, PolicyDetails, PolicyDocument, PolicyView,
 };
+use unstuck_api::{PoliciesPaused, ProblemDocument, ProblemType};
 use unstuck_core::event::Actor;
-use unstuck_core::policy::{Policies, Policy};
+use unstuck_core::policy::{Policies, Policy, PolicyDraft};
 use unstuck_core::time::Time;
 use unstuck_engine::document::policies_paused;
 use unstuck_flow::policies::document;
 use unstuck_store::contract::{AuditId, PolicyAudit, PolicyHits, Reader};
 
+use crate::problem::flow_part;
 use crate::service::ServiceError;
 
 /// So many changes are read at once, at most.
@@ -169,4 +170,33 @@ fn unknown_policy<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Servi
         format!("known: {}; `unstuck policy list` lists all", names.join(", "))
     };
     ServiceError::not_found(format!("there is no policy `{name}`; {there}")).named("policy", name)
+}
+
+/// Reads a file of policies, YAML or JSON, or returns every problem with it.
+pub fn read_policy_file(text: &str) -> Result<Vec<PolicyDocument>, ServiceError> {
+    let loaded = unstuck_flow::policies::load(text, "body").map_err(|problems| {
+        let sentence = match problems.as_slice() {
+            [only] => only.to_string(),
+            several => format!("the policies are refused: {} problems. Nothing was changed", several.len()),
+        };
+        let mut document = ProblemDocument::new(ProblemType::Invalid, sentence);
+        document.about.problems = problems.into_iter().map(flow_part).collect();
+        ServiceError::Refused(Box::new(document))
+    })?;
+    loaded.policies.iter().map(|policy| to_wire(&policy.draft)).collect()
+}
+
+/// Converts a draft to its wire form.
+pub(crate) fn to_wire(draft: &PolicyDraft) -> Result<PolicyDocument, ServiceError> {
+    unstuck_flow::policies::document_of_draft(draft).map_err(|problems| {
+        let sentences: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
+        ServiceError::refused(sentences.join("; "))
+    })
+}
+
+/// Writes all policies as a file.
+pub fn write_policy_file(reader: &dyn Reader) -> Result<String, ServiceError> {
+    let kept = list_stored_policies(reader, &[])?;
+    let policies: Vec<PolicyDocument> = kept.into_iter().map(|kept| kept.policy).collect();
+    Ok(unstuck_flow::policies::export_yaml(&policies))
 }

@@ -5,15 +5,15 @@ use jiff::Timestamp;
 use unstuck_api::http::{
     ApplyBody, NamesBody, PausePoliciesBody, ReasonBody, TrialBody, UnpausePoliciesBody,
 };
-use unstuck_api::policies::{KeptPolicyView, PolicyChangesView, PolicyDocument};
+use unstuck_api::policies::PolicyChangesView;
 use unstuck_api::request::{
     PastErrors, PolicyOperation, PolicyRequest, PolicyToTry, Query, Request, TrialQuery,
 };
 use unstuck_api::trials::TrialsView;
 use unstuck_api::{ProblemDocument, ProblemPart, ProblemType};
-use unstuck_flow::policies::{document_of_draft, export_yaml, load};
+use unstuck_service::policies::{read_policy_file, write_policy_file};
 
-use super::{file_problem, read_view};
+use super::read_view;
 use crate::answer::{Answer, Content};
 use crate::call::Call;
 use crate::parameter::parse_time;
@@ -29,9 +29,8 @@ pub(crate) fn list(call: &Call) -> Answered {
     if !call.accepts("application/yaml") {
         return call.query(&Query::Policies);
     }
-    let kept: Vec<KeptPolicyView> = read_view(&call.query_json(&Query::Kept { names: Vec::new() })?)?;
-    let policies: Vec<PolicyDocument> = kept.into_iter().map(|kept| kept.policy).collect();
-    Ok(Answer::new(StatusCode::OK, Content::Yaml(export_yaml(&policies))))
+    let file = write_policy_file(call.app.reader())?;
+    Ok(Answer::new(StatusCode::OK, Content::Yaml(file)))
 }
 
 pub(crate) fn show(call: &Call) -> Answered {
@@ -40,22 +39,7 @@ pub(crate) fn show(call: &Call) -> Answered {
 
 /// Adds or changes policies: one, a list, or a file, as a whole or not at all.
 pub(crate) fn load_file(call: &Call) -> Answered {
-    let text = call.body_text()?;
-    let loaded = load(text, "body").map_err(|problems| {
-        let sentence = match problems.as_slice() {
-            [only] => only.to_string(),
-            several => format!("the policies are refused: {} problems; nothing was changed", several.len()),
-        };
-        let mut document = ProblemDocument::new(ProblemType::Invalid, sentence);
-        document.about.problems = problems.iter().map(file_problem).collect();
-        Problem::from(document)
-    })?;
-    let drafts =
-        loaded.policies.iter().map(|policy| document_of_draft(&policy.draft)).collect::<Result<_, _>>();
-    let drafts: Vec<PolicyDocument> = drafts.map_err(|problems| {
-        let sentences: Vec<String> = problems.into_iter().map(|problem| problem.message).collect();
-        Problem::new(ProblemType::Invalid, sentences.join("; "))
-    })?;
+    let drafts = read_policy_file(call.body_text()?)?;
     let replace = call.parameters.flag("replace").unwrap_or(false);
     let answer = change(call, PolicyOperation::Load { drafts: drafts.clone(), replace })?;
     let changes: PolicyChangesView = read_view(answer.json_text())?;

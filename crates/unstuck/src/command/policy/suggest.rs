@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 use unstuck_service::local_time;
 
-use serde::Serialize;
 use unstuck_flow::policies::to_yaml;
 
 use super::load;
@@ -17,9 +16,9 @@ use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::text;
 use unstuck_api::errors::{ErrorGroupDetails, ErrorGroupView};
-use unstuck_api::policies::{PoliciesView, PolicyDocument};
+use unstuck_api::policies::PoliciesView;
 use unstuck_api::request::{PolicyToTry, Query, TrialQuery};
-use unstuck_api::trials::{TrialView, TrialsView};
+use unstuck_api::trials::{SuggestionView, TrialsView};
 use unstuck_service::errors::suggest_policy;
 
 /// Write a policy for a group of errors: a file to review, change and load.
@@ -41,16 +40,6 @@ Examples:
   unstuck policy suggest err_3f2a9c1e0b44 > reset.yaml
   unstuck policy load reset.yaml";
 
-/// What is suggested, for programs.
-#[derive(Serialize)]
-struct Suggestion<'a> {
-    policy: &'a PolicyDocument,
-    /// The same policy, as a file.
-    yaml: String,
-    /// What it would do to what is in error now.
-    trial: Option<&'a TrialView>,
-}
-
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let place = self.store.place()?;
@@ -67,8 +56,8 @@ impl Arguments {
         let mut stdout = Output::stdout();
         match format {
             Format::Json => {
-                let suggestion =
-                    Suggestion { policy: &policy, yaml: to_yaml(&policy), trial: trials.first() };
+                let trial = trials.into_iter().next();
+                let suggestion = SuggestionView { yaml: to_yaml(&policy), policy, trial };
                 let json = serde_json::to_string(&suggestion)
                     .map_err(|error| CommandError::internal(error.to_string()))?;
                 stdout.line(&json_text::pretty(&json));
