@@ -22,8 +22,8 @@ use crate::call::{Call, values};
 use crate::engine::Engine;
 use crate::engine::isolation::{Suspect, WorkKind};
 use crate::engine::settling::OutstandingBatch;
+use crate::family::family;
 use crate::request::EngineError;
-use crate::runtime::family;
 
 pub(crate) use request::FrozenOrder;
 pub use request::{BulkFilter, BulkPlan, BulkRequest, Selection};

@@ -11,6 +11,7 @@ pub mod document;
 pub mod drive;
 pub mod engine;
 pub mod executor;
+mod family;
 pub mod flows;
 pub mod policies;
 pub mod read_flows;

@@ -16,9 +16,8 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Kind;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::Policies;
-use unstuck_core::refusal::Refusal;
 use unstuck_core::time::{Millis, Time};
-use unstuck_store::contract::{Reader, RunFilter, Store, StoreError};
+use unstuck_store::contract::{Reader, Store, StoreError};
 
 use crate::apply_flows::{FlowCommand, FlowsOutcome};
 use crate::bulk::{BulkCommand, BulkPart};
@@ -27,6 +26,7 @@ use crate::clock::{EngineTimer, SystemTime, TimeSource};
 use crate::drive::{Drive, Rest};
 use crate::engine::{Engine, NextStep, STORE_RETRY, telemetry};
 use crate::executor::{Executor, ExecutorReport, ReportSink};
+use crate::family::durable_family;
 use crate::flows::Flows;
 use crate::policies::{PolicyCommand, PolicyOutcome};
 use crate::reply::ReplyTo;
@@ -462,47 +462,6 @@ impl Handle {
         // A stopped engine answers by hanging up.
         let _ = self.sender.send(message);
     }
-}
-
-/// A run and all that belongs to it, each with the number of its last event; the run first.
-pub(crate) fn family(store: &mut dyn Store, root: RunId) -> Result<Vec<(RunId, u64)>, EngineError> {
-    let seq = store.run(root)?.map(|run| run.seq);
-    family_with(root, seq, |filter, before, limit| {
-        Ok(store.list(filter, before, limit)?.iter().map(|run| (run.id, run.seq)).collect())
-    })
-}
-
-/// The same, as far as it is durable.
-fn durable_family(reader: &dyn Reader, root: RunId) -> Result<Vec<(RunId, u64)>, EngineError> {
-    let seq = reader.run(root)?.map(|run| run.seq);
-    family_with(root, seq, |filter, before, limit| {
-        Ok(reader.list(filter, before, limit)?.iter().map(|run| (run.id, run.seq)).collect())
-    })
-}
-
-fn family_with(
-    root: RunId,
-    seq: Option<u64>,
-    mut list: impl FnMut(&RunFilter, Option<RunId>, usize) -> Result<Vec<(RunId, u64)>, StoreError>,
-) -> Result<Vec<(RunId, u64)>, EngineError> {
-    const PAGE: usize = 1_000;
-    let mut found = vec![(root, seq.ok_or(Refusal::UnknownRun(root))?)];
-    let mut next = 0;
-    while let Some((parent, _)) = found.get(next).copied() {
-        next += 1;
-        let filter = RunFilter { parent: Some(parent), ..RunFilter::default() };
-        let mut before = None;
-        loop {
-            let page = list(&filter, before, PAGE)?;
-            before = page.last().map(|(run, _)| *run);
-            let is_end = page.len() < PAGE;
-            found.extend(page);
-            if is_end {
-                break;
-            }
-        }
-    }
-    Ok(found)
 }
 
 struct Driver<S, T> {

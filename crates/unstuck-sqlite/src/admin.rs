@@ -2,14 +2,16 @@
 
 use unstuck_core::api_token::ApiToken;
 use unstuck_core::bulk::Bulk;
-use unstuck_core::id::FlowId;
+use unstuck_core::id::{FlowId, TokenId};
 use unstuck_core::thing::Thing;
+use unstuck_core::time::Time;
 use unstuck_store::contract::{
-    AdminStore, FlowChange, FlowRecord, IdempotencyRecord, Ledger, NewFlow, OpenRuns, PlannedFlow,
-    PutFlowError, Reader, StoreError, TokensChange,
+    AdminStore, AuditRecord, FlowChange, FlowRecord, IdempotencyRecord, Ledger, NewFlow, OpenRuns,
+    PlannedFlow, PutFlowError, Reader, StoreError, TokensChange,
 };
 use unstuck_store::invariants::{check_keys, check_version};
 
+use crate::pending_transaction::PendingTransaction;
 use crate::store::SqliteStore;
 use crate::table;
 use crate::table::bulk;
@@ -28,6 +30,16 @@ impl SqliteStore {
             Some(record) => Ok(Some(record.clone())),
             None => idempotency::find_record(&self.reader, scope, key),
         }
+    }
+
+    /// Records what comes with the requests of a stage.
+    pub(crate) fn record_requests(
+        &mut self,
+        recorded: (Vec<IdempotencyRecord>, Vec<AuditRecord>, Vec<(TokenId, Time)>),
+        job: &mut PendingTransaction,
+    ) {
+        (job.idempotency, job.audit, job.token_uses) = recorded;
+        self.state.calls.put(&job.idempotency, job.stage);
     }
 
     /// Refuses keys that stand for something.

@@ -370,8 +370,7 @@ impl Store for SqliteStore {
         job.errors.examined = stage.backfilled;
         self.apply_things(stage.things, stage.results, &mut job);
         job.logs = stage.logs;
-        self.state.calls.put(&stage.idempotency, self.last_stage);
-        (job.idempotency, job.audit, job.token_uses) = (stage.idempotency, stage.audit, stage.token_uses);
+        self.record_requests((stage.idempotency, stage.audit, stage.token_uses), &mut job);
         for change in stage.runs {
             self.apply_run_change(change, stage.at, &mut job);
         }

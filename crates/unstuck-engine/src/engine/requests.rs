@@ -49,14 +49,7 @@ impl<S: Store> Engine<S> {
         if let Some((call, subject)) = &call
             && let Err(undecided) = batch.check_call(call, subject, self.store_time())
         {
-            match (undecided, request.ticket()) {
-                (Undecided::Error(error), Some(ticket)) => {
-                    done.outputs.push(Output::Reply { ticket, result: Err(error) });
-                }
-                (Undecided::Busy | Undecided::Lacking | Undecided::Aside | Undecided::Error(_), _) => {
-                    done.busy.push(place);
-                }
-            }
+            refuse_call(done, &request, place, undecided);
             return Ok(());
         }
         let before = call.as_ref().and(request.run()).and_then(|run| batch.mark_of(run));
@@ -268,6 +261,18 @@ impl<S: Store> Engine<S> {
             return Err(Undecided::Aside);
         }
         batch.decide(&mut self.batch_context(), run, command, None)
+    }
+}
+
+/// A request is not decided, for what comes with it: it is answered, or tried again.
+fn refuse_call(done: &mut OutstandingBatch, request: &Request, place: usize, undecided: Undecided) {
+    match (undecided, request.ticket()) {
+        (Undecided::Error(error), Some(ticket)) => {
+            done.outputs.push(Output::Reply { ticket, result: Err(error) });
+        }
+        (Undecided::Busy | Undecided::Lacking | Undecided::Aside | Undecided::Error(_), _) => {
+            done.busy.push(place);
+        }
     }
 }
 

@@ -382,3 +382,25 @@ fn rows_of_schema_7_are_read_and_written_as_they_were() {
     }
     assert!(StoredKind::ALL.iter().all(|kind| seen.contains(kind)), "{seen:?}");
 }
+
+#[test]
+fn what_is_recorded_of_requests_begins_with_the_first_change_after_the_update() {
+    use unstuck_store::contract::{AdminStore, AuditChange, AuditFilter, AuditId, PolicyChange};
+    let folder = store_of(SCHEMA_7);
+    let mut store = SqliteStore::open(folder.path()).expect("opens");
+    let reader = store.reader();
+    assert_eq!(reader.audit(&AuditFilter::default(), None, 9), Ok(Vec::new()));
+    assert_eq!((store.tokens(), reader.token_uses()), (Ok(Vec::new()), Ok(Vec::new())));
+    assert_eq!(store.idempotency("anybody", "anything"), Ok(None));
+    let flows = store.flows(None, 99).expect("reads");
+    assert!(!flows.is_empty() && flows.iter().all(|flow| flow.applied.is_none() && !flow.is_deleted));
+    let before = reader.policy_audit(None, 99).expect("reads");
+    let (last, change) = before.first().expect("policies were changed there").clone();
+    let (policies, switch) = (store.policies().expect("reads"), store.policy_switch().expect("reads"));
+    let change = PolicyChange { policies, switch, changes: vec![change], ..PolicyChange::default() };
+    store.put_policies(change, 0).expect("puts");
+    let entries = reader.audit(&AuditFilter::default(), None, 9).expect("lists");
+    let [(_, entry)] = &entries[..] else { panic!("{entries:?}") };
+    assert_eq!(entry.change, AuditChange::Policy(AuditId(last.0 + 1)), "it follows those that were there");
+    assert_eq!(reader.policy_audit(None, 99).map(|all| all.len()), Ok(before.len() + 1));
+}

@@ -46,10 +46,6 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     tell("policies", &[0], &["policy", "list"]);
     tell("policy", &[0], &["policy", "show", "later"]);
     tell("policyAudit", &[0], &["policy", "audit"]);
-    tell("tokenChanged", &[0], &["token", "create", "ops", "--role", "operator", "--expires-in", "90d"]);
-    tell("tokenChanged", &[0], &["token", "rotate", "ops"]);
-    tell("tokens", &[0], &["token", "list"]);
-    tell("tokenChanged", &[0], &["token", "revoke", "ops"]);
     tell("trials", &[0], &["policy", "preview", &policies]);
     tell("trials", &[0], &["policy", "backtest", "later", "--since", "1h"]);
     tell("policyApplied", &[0], &["policy", "apply"]);
@@ -90,7 +86,23 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     tell("check", &[1], &["check", &plan, &flow]);
     tell("rehearsal", &[0], &["rehearse", &flow, "--plan", &plan, "--runs", "2"]);
     tell("weakPoints", &[0], &["rehearse", &flow, "--plan", "auto", "--max-pairs", "3"]);
+    found.extend(token_documents(&store));
     found
+}
+
+fn token_documents(store: &Store) -> Vec<(&'static str, String, Value)> {
+    let commands: [(&str, &[&str]); 4] = [
+        ("tokenChanged", &["token", "create", "ops", "--role", "operator", "--expires-in", "90d"]),
+        ("tokenChanged", &["token", "rotate", "ops"]),
+        ("tokens", &["token", "list"]),
+        ("tokenChanged", &["token", "revoke", "ops"]),
+    ];
+    let tell = |(name, command): (&'static str, &[&str])| {
+        let ran = store.unstuck(&[command, &["-o", "json"]].concat());
+        assert_eq!(ran.code, 0, "{command:?}: {}", ran.stderr);
+        (name, command.join(" "), ran.json())
+    };
+    commands.into_iter().map(tell).collect()
 }
 
 /// Forbids every field that a schema does not name.
