@@ -285,6 +285,11 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
         CREATE INDEX error_group_last ON error_group (last);
         CREATE INDEX run_open ON run (id) WHERE state NOT IN ('completed', 'failed', 'cancelled', 'superseded');
         CREATE INDEX run_not_completed ON run (id) WHERE state <> 'completed';
+        DROP TABLE flow_status;
+        DROP TABLE idempotency;
+        DROP TABLE audit;
+        DROP TABLE token;
+        DROP TABLE token_use;
         PRAGMA user_version = 5;";
     connection.execute_batch(older).expect("written");
     drop(connection);

@@ -9,11 +9,11 @@ use unstuck_core::json::Json;
 use unstuck_core::policy::PolicySwitch;
 use unstuck_core::time::{Millis, Time};
 
-use crate::conformance::TestStore;
 use crate::conformance::driver::{Driver, put_policies, user};
 use crate::conformance::flows::{action, sequence};
 use crate::conformance::policies::{audit, policy};
 use crate::conformance::restarts::settle_all;
+use crate::conformance::{TestStore, settle};
 use crate::contract::{
     AuditChange, AuditFilter, AuditId, AuditRecord, CallOrigin, CallOutcome, IDEMPOTENCY_RETENTION,
     IdempotencyKey, IdempotencyRecord, KeyUse, Ledger, PolicyAuditKind, PolicyChange, Stage, StageId,
@@ -95,9 +95,10 @@ pub fn what_failed_is_not_recorded<S: TestStore>(make: &mut dyn FnMut() -> S) {
     if failed == 0 {
         return;
     }
+    assert_eq!(settle(&mut driver.store, failed).len(), failed);
     assert_eq!(driver.store.idempotency("ada", "k"), Ok(None));
     stage(&mut driver, vec![record.clone()], vec![entry.clone()]).expect("it can be used");
-    driver.store.make_durable(1);
+    settle_all(&mut driver);
     let reader = driver.store.reader();
     assert_eq!(reader.idempotency("ada", "k"), Ok(Some(record)));
     let listed = reader.audit(&AuditFilter::default(), None, 9).expect("lists");
