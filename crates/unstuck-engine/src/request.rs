@@ -201,10 +201,13 @@ impl fmt::Display for EngineError {
             EngineError::FlowInUse { flow, version, runs } => {
                 let version =
                     version.as_ref().map_or_else(String::new, |version| format!("version {version} of "));
-                let open = if *runs == 1 { "1 run of it is" } else { &*format!("{runs} runs of it are") };
+                let (open, them) = match *runs {
+                    1 => ("1 run of it is".to_owned(), "it"),
+                    runs => (format!("{runs} runs of it are"), "them"),
+                };
                 write!(
                     f,
-                    "{version}flow `{flow}` is in use: {open} not final. Nothing was changed. Wait for them, or cancel them first"
+                    "{version}flow `{flow}` is in use: {open} not final. Nothing was changed. Wait for {them}, or cancel {them} first"
                 )
             }
             EngineError::BadFlow(problem) => write!(f, "the stored flow cannot be used: {problem}"),
