@@ -17,6 +17,7 @@ pub mod read_flows;
 mod reply;
 pub mod request;
 pub mod runtime;
+pub mod secrets;
 mod session;
 pub mod token;
 pub mod tokens;
