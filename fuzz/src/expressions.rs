@@ -56,7 +56,12 @@ pub(crate) fn template(bytes: &[u8]) {
 }
 
 fn names() -> Names<'static> {
-    Names { steps: &|name| STEPS.iter().position(|step| *step == name).map(ix), step_ids: &STEPS, item: true }
+    Names {
+        steps: &|name| STEPS.iter().position(|step| *step == name).map(ix),
+        step_ids: &STEPS,
+        item: true,
+        secrets: true,
+    }
 }
 
 fn ix(place: usize) -> StepIndex {

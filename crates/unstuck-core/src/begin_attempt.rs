@@ -136,7 +136,7 @@ pub(crate) fn begin_without_worker(
             let output = draft.store_payload(output);
             draft.emit_unit(unit, UnitFact::Done { output });
         }
-        Kind::Action(_) | Kind::Process(_) | Kind::Emulate(_) => {}
+        Kind::Action(_) | Kind::Process(_) | Kind::Http(_) | Kind::Emulate(_) => {}
     }
     Ok(())
 }

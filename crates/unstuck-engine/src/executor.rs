@@ -3,6 +3,7 @@
 pub mod alarm;
 pub mod emulation;
 pub mod function;
+pub mod http;
 mod killed;
 pub mod process;
 
@@ -15,6 +16,7 @@ use unstuck_core::model::flow::{Flow, Step};
 use unstuck_core::time::Time;
 
 use crate::document::JobDetails;
+use crate::secrets::Redactor;
 
 /// Carries out attempts.
 ///
@@ -114,6 +116,22 @@ impl ReportSink {
     /// Words go to `sink`, which must not block for long.
     pub fn new(sink: impl Fn(ExecutorReport) + Send + Sync + 'static) -> ReportSink {
         ReportSink(Arc::new(sink))
+    }
+
+    /// The same, without secrets.
+    pub(crate) fn redacted(&self, redactor: Redactor) -> ReportSink {
+        if redactor.is_empty() {
+            return self.clone();
+        }
+        let sink = Arc::clone(&self.0);
+        ReportSink::new(move |report| {
+            sink(match report {
+                ExecutorReport::Report(attempt, says) => {
+                    ExecutorReport::Report(attempt, redactor.report(says))
+                }
+                ExecutorReport::Lost(_) | ExecutorReport::Freed(_) => report,
+            });
+        })
     }
 
     /// Says something about an attempt.

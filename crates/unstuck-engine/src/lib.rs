@@ -18,6 +18,7 @@ pub mod read_flows;
 mod reply;
 pub mod request;
 pub mod runtime;
+pub mod secrets;
 mod session;
 pub mod token;
 pub mod tokens;

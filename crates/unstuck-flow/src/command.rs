@@ -7,7 +7,7 @@ use crate::read::LocatedNode;
 use crate::tree::{Content, Node};
 
 /// The names that expressions can begin with.
-const ROOTS: [&str; 5] = ["input", "steps", "run", "item", "index"];
+const ROOTS: [&str; 6] = ["input", "steps", "run", "item", "index", "secrets"];
 
 /// Reads the command of a step: a text is a shell line, a list is a program with its arguments.
 pub(crate) fn read_command(spot: &LocatedNode<'_>, problems: &mut Problems<'_>) -> Option<ProcessCommand> {
@@ -120,6 +120,7 @@ mod tests {
             ("echo ${ item }", Some(5)),
             ("echo ${run.id}", Some(5)),
             ("${input.program}", Some(0)),
+            ("curl -H ${secrets.TOKEN}", Some(8)),
             ("echo ${HOME}/x ${PATH:-y} $item ${#array[@]}", None),
             ("for item in a b; do echo ${item}; done", None),
             ("read input; echo ${input}", None),

@@ -23,6 +23,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) done: Done<'a>,
     /// Whether there is an `item`.
     pub(crate) item: bool,
+    /// Whether a value may refer to secrets.
+    pub(crate) secrets: bool,
 }
 
 /// Which steps are done when an expression is evaluated.
@@ -43,7 +45,7 @@ pub(crate) fn compile_template(
     problems: &mut Problems<'_>,
 ) -> Option<Template> {
     let lookup = |id: &str| scope.steps.get(id).copied();
-    let names = Names { steps: &lookup, step_ids: scope.ids, item: scope.item };
+    let names = Names { steps: &lookup, step_ids: scope.ids, item: scope.item, secrets: scope.secrets };
     match template::compile(&spot.node.value(), &names) {
         Ok(template) => {
             let possible = template.reads().is_none_or(|reads| check_reads(reads, spot, scope, problems));
@@ -68,7 +70,7 @@ pub(crate) fn compile_expression(
 ) -> Option<Expression> {
     let text = spot.read_text(problems)?;
     let lookup = |id: &str| scope.steps.get(id).copied();
-    let names = Names { steps: &lookup, step_ids: scope.ids, item: scope.item };
+    let names = Names { steps: &lookup, step_ids: scope.ids, item: scope.item, secrets: false };
     match template::compile_expression(text, &names) {
         Ok(expression) => check_reads(&expression.reads, spot, scope, problems).then_some(expression),
         Err(error) => {

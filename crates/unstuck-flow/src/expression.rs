@@ -55,6 +55,8 @@ pub struct Names<'a> {
     pub step_ids: &'a [&'a str],
     /// Whether it stands inside a `forEach`, where `item` and `index` are known.
     pub item: bool,
+    /// Whether it may be `secrets.<name>`: alone, for a secret is put in when an attempt starts and is never computed with.
+    pub secrets: bool,
 }
 
 /// Why an expression was refused when it was compiled.
@@ -111,16 +113,28 @@ pub(crate) fn compile_program(source: &str, names: &Names<'_>) -> Result<(Reads,
 /// An expression that was found in a text.
 pub(crate) struct Braced {
     pub(crate) reads: Reads,
-    pub(crate) program: Program,
+    pub(crate) content: BracedContent,
     /// The place of the `}` that closes it.
     pub(crate) end: usize,
+}
+
+/// What stands between `${` and `}`.
+pub(crate) enum BracedContent {
+    Program(Program),
+    /// `secrets.<name>`, alone.
+    Secret(Arc<str>),
 }
 
 /// Compiles the expression at the start of `text`, up to the `}` that closes the `${` before it.
 pub(crate) fn compile_braced(text: &str, names: &Names<'_>) -> Result<Braced, ExpressionError> {
     let scan = token::scan(text, true)?;
-    let (reads, program) = resolve::resolve(&text[..scan.end], &parse::parse(scan.tokens)?, names)?;
-    Ok(Braced { reads, program, end: scan.end })
+    let syntax = parse::parse(scan.tokens)?;
+    if let Some(name) = resolve::find_secret(&syntax, names)? {
+        let reads = Reads { secrets: [Arc::clone(&name)].into(), ..Reads::default() };
+        return Ok(Braced { reads, content: BracedContent::Secret(name), end: scan.end });
+    }
+    let (reads, program) = resolve::resolve(&text[..scan.end], &syntax, names)?;
+    Ok(Braced { reads, content: BracedContent::Program(program), end: scan.end })
 }
 
 impl Evaluate for Program {

@@ -36,6 +36,7 @@ pub(crate) const STEP: &[Field] = &[
     field("id"),
     field("action"),
     field("run"),
+    field("http"),
     field("flow"),
     field("wait"),
     field("signal"),
@@ -112,6 +113,10 @@ pub(crate) const CONCURRENCY: &[Field] = &[field("limit"), field("key"), field("
 
 /// The fields of `wait`, where it is for a time of day.
 pub(crate) const WAIT: &[Field] = &[field("until"), field("zone"), field("days")];
+
+/// The fields of `http`.
+pub(crate) const HTTP: &[Field] =
+    &[field("url"), field("method"), field("headers"), field("body"), field("on")];
 
 /// The fields of `emulate`.
 pub(crate) const EMULATE: &[Field] = &[
@@ -198,7 +203,7 @@ pub(crate) const PLAN_SIGNAL: &[Field] = &[field("name"), field("after"), field(
 pub(crate) const OPERATOR: &[Field] = &[field("after"), field("choose"), field("resume"), field("times")];
 
 /// The kinds of steps, as a step names them.
-pub(crate) const KINDS: &[&str] = &["action", "run", "flow", "wait", "signal", "set", "emulate"];
+pub(crate) const KINDS: &[&str] = &["action", "run", "http", "flow", "wait", "signal", "set", "emulate"];
 
 /// Words from other tools, and the field that is meant here.
 const FOREIGN: &[(&str, &str)] = &[
@@ -218,6 +223,17 @@ const FOREIGN: &[(&str, &str)] = &[
     ("activity", "action"),
     ("workflow", "flow"),
     ("sleep", "wait"),
+    ("request", "http"),
+    ("webhook", "http"),
+    ("uri", "url"),
+    ("endpoint", "url"),
+    ("href", "url"),
+    ("verb", "method"),
+    ("data", "body"),
+    ("json", "body"),
+    ("payload", "body"),
+    ("statuses", "on"),
+    ("responses", "on"),
     ("input", "with"),
     ("arguments", "with"),
     ("parameters", "with"),
@@ -281,10 +297,11 @@ fn hyphenated(name: &str) -> String {
 /// Returns whether a field means anything for this kind of step.
 pub(crate) fn has_meaning(field: &str, kind: &str) -> bool {
     match field {
-        "startTimeout" | "heartbeatTimeout" | "queueTimeout" | "load" | "priority" | "defer" => {
-            is_executed(kind)
-        }
-        "with" => is_executed(kind) || kind == "flow",
+        "queueTimeout" | "load" | "priority" | "defer" => is_executed(kind),
+        // A request starts at once, and nobody but its server could say how far it is.
+        "startTimeout" | "heartbeatTimeout" => is_executed(kind) && kind != "http",
+        // The input of an `http` step is its request.
+        "with" => (is_executed(kind) && kind != "http") || kind == "flow",
         "timeout" | "maxStuck" | "minimumDelay" | "retryStrategy" | "maxAttempts" | "backOff" => {
             kind != "set"
         }
@@ -304,5 +321,5 @@ pub(crate) fn takes_default(field: &str, kind: &str) -> bool {
 
 /// Returns whether attempts of this kind are handed to an executor.
 fn is_executed(kind: &str) -> bool {
-    matches!(kind, "action" | "run" | "emulate")
+    matches!(kind, "action" | "run" | "http" | "emulate")
 }

@@ -49,7 +49,7 @@ pub(crate) fn compile_flow(
     let steps: Vec<Option<Step>> =
         (0..outline.steps.len()).map(|place| compiler.compile_step(place, problems)).collect();
     let references = compiler.references;
-    let scope = |done| Scope { steps: &places, ids: &ids, done, item: false };
+    let scope = |done| Scope { steps: &places, ids: &ids, done, item: false, secrets: false };
     let head = read_header(object, &scope(Done::Nothing), &scope(Done::Everything), problems);
     let steps: Option<Vec<Step>> = steps.into_iter().collect();
     let (Some(steps), Some(name)) = (steps, outline.name) else { return (None, references) };

@@ -12,6 +12,7 @@ pub mod expression;
 mod fields;
 mod flow;
 mod graph;
+mod http;
 mod input;
 mod load;
 mod outline;

@@ -159,7 +159,7 @@ impl Plan {
 /// Returns whether attempts of a step are dispatched, so that a plan can say what they do.
 pub fn is_executed(step: &Step) -> bool {
     match step.kind {
-        Kind::Action(_) | Kind::Process(_) | Kind::Emulate(_) => true,
+        Kind::Action(_) | Kind::Process(_) | Kind::Http(_) | Kind::Emulate(_) => true,
         Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_) => false,
     }
 }

@@ -258,7 +258,7 @@ const UNQUOTE: &str = "remove the quotes";
 fn hint_about(text: &str, expected: &str) -> Option<&'static str> {
     if text.contains("${") {
         return Some(
-            "expressions are not allowed here, only in `with`, `set`, `if`, `forEach`, `wait`, `output` and `key`",
+            "expressions are not allowed here, only in `with`, `http`, `set`, `if`, `forEach`, `wait`, `output` and `key`",
         );
     }
     let boolean = expected.contains("`true`");

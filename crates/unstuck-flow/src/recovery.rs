@@ -17,7 +17,11 @@ const RETRY_ATTEMPTS: u32 = 2;
 /// Reads the timeouts and `maxStuck`.
 pub(crate) fn read_limits(given: &StepFields<'_, '_>, problems: &mut Problems<'_>) -> Limits {
     let default = Limits::default();
-    let waits = matches!(given.kind, "flow" | "wait" | "signal");
+    let default_timeout = match given.kind {
+        "flow" | "wait" | "signal" => None,
+        "http" => Some(Limits::HTTP_TIMEOUT),
+        _ => default.timeout,
+    };
     let max_stuck =
         given.spot("maxStuck").and_then(|spot| spot.read_whole(1, "a whole number of at least 1", problems));
     Limits {
@@ -25,11 +29,7 @@ pub(crate) fn read_limits(given: &StepFields<'_, '_>, problems: &mut Problems<'_
             .read_positive_duration("startTimeout", problems)
             .unwrap_or(default.start_timeout),
         heartbeat_timeout: given.read_positive_duration("heartbeatTimeout", problems),
-        timeout: given.read_positive_duration("timeout", problems).or(if waits {
-            None
-        } else {
-            default.timeout
-        }),
+        timeout: given.read_positive_duration("timeout", problems).or(default_timeout),
         queue_timeout: given.read_positive_duration("queueTimeout", problems),
         max_stuck: max_stuck.unwrap_or(default.max_stuck),
         minimum_delay: given.read_duration("minimumDelay", problems).unwrap_or(default.minimum_delay),

@@ -16,6 +16,7 @@ const FLOW: Objects = &[
     ("/$defs/forEach", fields::FOR_EACH),
     ("/$defs/concurrency", fields::CONCURRENCY),
     ("/$defs/emulate", fields::EMULATE),
+    ("/$defs/http", fields::HTTP),
     ("/$defs/timeOfDay", fields::WAIT),
 ];
 

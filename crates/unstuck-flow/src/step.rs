@@ -13,7 +13,7 @@ use crate::read::{LocatedNode, Object};
 use crate::references::{Reference, Relation};
 use crate::step_fields::StepFields;
 use crate::tree::Content;
-use crate::{command, emulate, fields, recovery, wait};
+use crate::{command, emulate, fields, http, recovery, wait};
 
 /// What the steps of one flow share while they are compiled.
 pub(crate) struct Compiler<'a, 'b> {
@@ -44,11 +44,11 @@ impl Compiler<'_, '_> {
             ids: self.ids,
             done: Done::Before(ix, &self.outline.ancestors),
             item,
+            secrets: false,
         };
         let when = read_condition(&outline.object, &scope(false), problems);
         let for_each = given.spot("forEach").map(|spot| read_for_each(&spot, &scope(false), problems));
-        let with =
-            given.spot("with").map(|spot| computed::compile_template(&spot, &scope(has_items), problems));
+        let with = compile_input(&given, &scope(has_items), problems);
         let kind = outline.kind.and_then(|_| read_kind(&given, &scope(has_items), problems));
         let (fail_on_error, handler) = recovery::read_failure_handling(&given, problems);
         let Dispatch { action_type, load, priority } = read_dispatch(&given, problems);
@@ -65,7 +65,7 @@ impl Compiler<'_, '_> {
             kind,
             action_type,
             node: GraphNode {
-                with: with.map(|with| with.unwrap_or(Template::Fixed(Json::NULL))),
+                with,
                 needs: outline.needs.iter().map(|needed| self.outline.order.places[*needed]).collect(),
                 when,
                 for_each: match for_each {
@@ -89,6 +89,7 @@ impl Compiler<'_, '_> {
         let action = match kind {
             Kind::Action(name) => name,
             Kind::Process(_)
+            | Kind::Http(_)
             | Kind::Child(_)
             | Kind::Wait(_)
             | Kind::Signal(_)
@@ -112,12 +113,29 @@ impl Compiler<'_, '_> {
     }
 }
 
+/// Compiles the input of a step: its `with`, or the request of an `http` step. What is handed to a worker, a process or a
+/// server may refer to secrets. What is wrong was reported, and stands for nothing.
+fn compile_input(
+    given: &StepFields<'_, '_>,
+    scope: &Scope<'_>,
+    problems: &mut Problems<'_>,
+) -> Option<Template> {
+    let scope = Scope { secrets: matches!(given.kind, "action" | "run" | "http"), ..*scope };
+    const NOTHING: Template = Template::Fixed(Json::NULL);
+    if given.kind == "http" {
+        let compiled = http::compile_request(&given.own.spot("http")?, &scope, problems);
+        return Some(compiled.unwrap_or(NOTHING));
+    }
+    Some(computed::compile_template(&given.spot("with")?, &scope, problems).unwrap_or(NOTHING))
+}
+
 /// Reads what the step does, by its kind.
 fn read_kind(given: &StepFields<'_, '_>, scope: &Scope<'_>, problems: &mut Problems<'_>) -> Option<Kind> {
     let spot = given.own.spot(given.kind)?;
     match given.kind {
         "action" => spot.read_foreign_name("action name", problems).map(|name| Kind::Action(name.into())),
         "run" => command::read_command(&spot, problems).map(Kind::Process),
+        "http" => http::read_status_rules(&spot, problems).map(Kind::Http),
         "flow" => spot.read_name("flow name", problems).map(|name| Kind::Child(name.into())),
         "wait" => wait::read_wait(&spot, scope, problems).map(Kind::Wait),
         "signal" => spot.read_foreign_name("signal name", problems).map(|name| Kind::Signal(name.into())),
@@ -135,7 +153,8 @@ fn read_condition(object: &Object<'_>, scope: &Scope<'_>, problems: &mut Problem
             problems
                 .warning(spot.node.at, &spot.path, "the step never runs")
                 .hint("its output is null, and the steps that need it continue");
-            let names = crate::expression::Names { steps: &|_| None, step_ids: &[], item: false };
+            let names =
+                crate::expression::Names { steps: &|_| None, step_ids: &[], item: false, secrets: false };
             crate::template::compile_expression("${false}", &names).ok()
         }
         Content::Null | Content::Number(_) | Content::List(_) | Content::Map(_) => {

@@ -1,12 +1,16 @@
 //! Templates: values of a flow file that contain `${ ... }`. Compiled once, evaluated for every step that begins.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
 use unstuck_core::json::Json;
 use unstuck_core::model::expression::{Evaluate, Expression, Reads, Scope, Template};
+use unstuck_core::model::secret;
 
-use crate::expression::{ExpressionError, Meter, Names, Program, TooLarge, compile_braced, compile_program};
+use crate::expression::{
+    BracedContent, ExpressionError, Meter, Names, Program, TooLarge, compile_braced, compile_program,
+};
 
 /// What is wrong with one of the strings in a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,12 +31,11 @@ pub fn compile(value: &Value, names: &Names<'_>) -> Result<Template, Vec<Templat
     Ok(match piece {
         Piece::Fixed(value) => Template::Fixed(Json::of(&value)),
         computed => {
-            let source = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            Template::Computed(Expression {
-                source: source.into(),
-                reads: compiler.reads,
-                program: Arc::new(computed),
-            })
+            let source = value.as_str().map_or_else(|| value.to_string(), str::to_owned).into();
+            let reads = compiler.reads;
+            let program: Arc<dyn Evaluate> =
+                if reads.secrets.is_empty() { Arc::new(computed) } else { Arc::new(Referring(computed)) };
+            Template::Computed(Expression { source, reads, program })
         }
     })
 }
@@ -51,7 +54,12 @@ pub fn compile_expression(text: &str, names: &Names<'_>) -> Result<Expression, E
                 )
                 .hint("join strings inside the expression, as in `${ 'a-' + input.b }`"));
             }
-            (braced.reads, braced.program)
+            match braced.content {
+                BracedContent::Program(program) => (braced.reads, program),
+                BracedContent::Secret(_) => {
+                    return Err(ExpressionError::new(start, "secrets are not allowed here"));
+                }
+            }
         }
         None => compile_program(text, names).map_err(|error| match text.find("${") {
             Some(at) => ExpressionError::new(at, "this must be one expression, with nothing before it")
@@ -77,42 +85,82 @@ enum Piece {
 enum Segment {
     Plain(String),
     Computed(Program),
+    /// The name of a secret.
+    Secret(Arc<str>),
+}
+
+/// A value that refers to secrets: in the form of [`secret`], with all else escaped.
+struct Referring(Piece);
+
+/// How a value is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ValueForm {
+    Plain,
+    /// With references to secrets.
+    Referring,
 }
 
 impl Evaluate for Piece {
     fn evaluate(&self, scope: &Scope) -> Result<Value, String> {
-        self.value(scope, &Meter::new())
+        self.value(scope, &Meter::new(), ValueForm::Plain)
+    }
+}
+
+impl Evaluate for Referring {
+    fn evaluate(&self, scope: &Scope) -> Result<Value, String> {
+        self.0.value(scope, &Meter::new(), ValueForm::Referring)
+    }
+}
+
+impl ValueForm {
+    fn write_value(self, value: Value) -> Value {
+        if self == ValueForm::Referring { secret::escape_value(value) } else { value }
+    }
+
+    fn write_text(self, text: &str) -> Cow<'_, str> {
+        if self == ValueForm::Referring { secret::escape(text) } else { Cow::Borrowed(text) }
     }
 }
 
 impl Piece {
     /// Evaluates the piece. The whole value shares one budget of bytes; every expression has its own operations.
-    fn value(&self, scope: &Scope, meter: &Meter) -> Result<Value, String> {
+    fn value(&self, scope: &Scope, meter: &Meter, form: ValueForm) -> Result<Value, String> {
         match self {
-            Piece::Fixed(value) => Ok(value.clone()),
-            Piece::One(program) => program.run(scope, meter),
-            Piece::Mixed(segments) => evaluate_mixed(segments, scope, meter).map(Value::String),
-            Piece::List(pieces) => pieces.iter().map(|piece| piece.value(scope, meter)).collect(),
-            Piece::Map(entries) => {
-                entries.iter().map(|(key, piece)| Ok((key.clone(), piece.value(scope, meter)?))).collect()
-            }
+            Piece::Fixed(value) => Ok(form.write_value(value.clone())),
+            Piece::One(program) => program.run(scope, meter).map(|value| form.write_value(value)),
+            Piece::Mixed(segments) => evaluate_mixed(segments, scope, meter, form).map(Value::String),
+            Piece::List(pieces) => pieces.iter().map(|piece| piece.value(scope, meter, form)).collect(),
+            Piece::Map(entries) => entries
+                .iter()
+                .map(|(key, piece)| Ok((key.clone(), piece.value(scope, meter, form)?)))
+                .collect(),
         }
     }
 }
 
 /// Evaluates a string with expressions in it.
-fn evaluate_mixed(segments: &[Segment], scope: &Scope, meter: &Meter) -> Result<String, String> {
+fn evaluate_mixed(
+    segments: &[Segment],
+    scope: &Scope,
+    meter: &Meter,
+    form: ValueForm,
+) -> Result<String, String> {
     let mut text = String::new();
     for segment in segments {
+        let computed;
         let printed = match segment {
-            Segment::Plain(plain) => plain,
-            Segment::Computed(program) => &match program.run(scope, meter)? {
-                Value::String(text) => text,
-                other => other.to_string(),
-            },
+            Segment::Plain(plain) => form.write_text(plain),
+            Segment::Computed(program) => {
+                computed = match program.run(scope, meter)? {
+                    Value::String(text) => text,
+                    other => other.to_string(),
+                };
+                form.write_text(&computed)
+            }
+            Segment::Secret(name) => Cow::Owned(secret::reference(name)),
         };
         meter.spend_bytes(printed.len()).map_err(|TooLarge| TooLarge::sentence())?;
-        text.push_str(printed);
+        text.push_str(&printed);
     }
     Ok(text)
 }
@@ -186,7 +234,10 @@ impl Compiler<'_> {
             let start = dollar + 2;
             let braced = compile_braced(&text[start..], self.names).map_err(|error| error.moved(start))?;
             self.reads.extend(&braced.reads);
-            segments.push(Segment::Computed(braced.program));
+            segments.push(match braced.content {
+                BracedContent::Program(program) => Segment::Computed(program),
+                BracedContent::Secret(name) => Segment::Secret(name),
+            });
             at = start + braced.end + 1;
         }
         plain.push_str(&text[at..]);

@@ -54,6 +54,11 @@ pub(crate) struct Entry {
 }
 
 impl Node {
+    /// Returns a node at the same place with other content.
+    pub(crate) fn with_content(&self, content: Content) -> Node {
+        Node { at: self.at, raw: self.raw.clone(), content }
+    }
+
     /// Returns the text, if it is one.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.content {

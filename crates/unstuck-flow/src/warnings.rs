@@ -44,7 +44,7 @@ pub(crate) fn warn_about_late_stuck_detection(
 /// Returns whether attempts of a step may hang unnoticed until their timeout.
 fn may_hang(step: &Step) -> bool {
     let hangs = match &step.kind {
-        Kind::Process(_) => true,
+        Kind::Process(_) | Kind::Http(_) => true,
         Kind::Emulate(emulation) => match &emulation.plan {
             EmulationPlan::Sequence(sequence) => sequence.contains(&Behaviour::Stick),
             EmulationPlan::Odds { odds, .. } => {

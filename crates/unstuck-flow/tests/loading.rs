@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use unstuck_core::model::emulation::{Behaviour, EmulationPlan, WaitUntil};
 use unstuck_core::model::expression::{Scope, Template};
 use unstuck_core::model::flow::{Deadline, Flow, ForEach, Kind, ProcessCommand, Step, StepIndex, WaitFor};
+use unstuck_core::model::http::HttpOutcome;
 use unstuck_core::model::recovery::{BackOff, Defer, Limits, RetryStrategy};
 use unstuck_core::time::{Millis, Time};
 use unstuck_flow::{check_input, load};
@@ -102,13 +103,19 @@ fn steps_come_after_what_they_need_and_otherwise_as_written() {
 fn every_kind_is_read() {
     /// The fields, whether the kind is right, the queue and the full action.
     type Case = (&'static str, fn(&Kind) -> bool, &'static str, &'static str);
-    let cases: [Case; 12] = [
+    let cases: [Case; 13] = [
         ("action: work", |kind| matches!(kind, Kind::Action(name) if &**name == "work"), "work", "a.work"),
         ("run: [sleep, 1.50, true]", |kind| *argv(kind) == ["sleep", "1.50", "true"], "@process", "a.x"),
         (
             "run: 'echo ${HOME}'",
             |kind| matches!(kind, Kind::Process(ProcessCommand::Shell(line)) if line == "echo ${HOME}"),
             "@process",
+            "a.x",
+        ),
+        (
+            "http: {url: 'https://host/', on: {409: completed}}",
+            |kind| matches!(kind, Kind::Http(rules) if rules.given(409) == Some(HttpOutcome::Completed)),
+            "@http",
             "a.x",
         ),
         ("flow: known", |kind| matches!(kind, Kind::Child(name) if &**name == "known"), "", "a.x"),

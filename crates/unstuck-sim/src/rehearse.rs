@@ -68,6 +68,7 @@ pub fn other_flows(step: &Step) -> Vec<Arc<str>> {
         Kind::Child(flow) => Some(flow.clone()),
         Kind::Action(_)
         | Kind::Process(_)
+        | Kind::Http(_)
         | Kind::Wait(_)
         | Kind::Signal(_)
         | Kind::Set(_)

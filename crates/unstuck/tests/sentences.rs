@@ -35,6 +35,8 @@ mod processes;
 mod refusals;
 #[path = "sentences/rehearsal.rs"]
 mod rehearsal;
+#[path = "sentences/requests.rs"]
+mod requests;
 #[path = "sentences/scenes.rs"]
 mod scenes;
 #[path = "sentences/world.rs"]
@@ -60,6 +62,7 @@ const SECTIONS: &[Section] = &[
     ("Why a worker is not handed an attempt", endings::of_hand_overs),
     ("How attempts and targets of bulk actions end", endings::of_attempts),
     ("Why attempts of local processes fail", processes::lines),
+    ("Why attempts of HTTP requests fail", requests::lines),
     ("Refused commands", refusals::lines),
     ("Refused policies", endings::of_policies),
     ("Errors of the engine", errors::of_the_engine),

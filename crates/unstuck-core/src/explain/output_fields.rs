@@ -31,6 +31,7 @@ fn expressions_of_step(step: &Step) -> Vec<&Expression> {
         Kind::Wait(WaitFor::Computed(expression)) => Some(expression),
         Kind::Action(_)
         | Kind::Process(_)
+        | Kind::Http(_)
         | Kind::Child(_)
         | Kind::Wait(WaitFor::Span(_) | WaitFor::Until(_) | WaitFor::Next(_))
         | Kind::Signal(_)

@@ -180,6 +180,7 @@ pub(super) fn describe_taker(step: &Step, place: QueuePlace) -> String {
     let who = match &step.kind {
         Kind::Action(name) => format!("a worker that offers `{name}`"),
         Kind::Process(_) => "an engine that runs local processes".to_owned(),
+        Kind::Http(_) => "an engine that makes HTTP requests".to_owned(),
         Kind::Emulate(_) => "an engine that runs emulations".to_owned(),
         Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_) => "the engine".to_owned(),
     };

@@ -143,7 +143,12 @@ impl Reach<'_> {
 fn may_end_at_once(step: &Step) -> bool {
     let is_nobodys = match &step.kind {
         Kind::Set(_) | Kind::Signal(_) => true,
-        Kind::Action(_) | Kind::Process(_) | Kind::Child(_) | Kind::Wait(_) | Kind::Emulate(_) => false,
+        Kind::Action(_)
+        | Kind::Process(_)
+        | Kind::Http(_)
+        | Kind::Child(_)
+        | Kind::Wait(_)
+        | Kind::Emulate(_) => false,
     };
     is_nobodys || step.node.when.is_some() || step.node.for_each.is_some() || !step.fail_on_error
 }
@@ -155,7 +160,12 @@ fn may_end_items_at_once(step: &Step) -> bool {
     match &step.kind {
         Kind::Set(_) | Kind::Signal(_) => true,
         Kind::Wait(WaitFor::Computed(_)) => !step.fail_on_error || holds,
-        Kind::Action(_) | Kind::Process(_) | Kind::Child(_) | Kind::Wait(_) | Kind::Emulate(_) => {
+        Kind::Action(_)
+        | Kind::Process(_)
+        | Kind::Http(_)
+        | Kind::Child(_)
+        | Kind::Wait(_)
+        | Kind::Emulate(_) => {
             let computes = step.node.with.as_ref().and_then(Template::reads).is_some();
             computes && (!step.fail_on_error || holds)
         }

@@ -83,6 +83,8 @@ pub const CHILD_ACTION: &str = "StartChildAction";
 pub const TIMEOUT_ACTION: &str = "AwaitAction";
 /// The engine-made action of an attempt that was deferred for too long.
 pub const DEFER_ACTION: &str = "DeferAction";
+/// The engine-made action of a secret that cannot be put in.
+pub const SECRET_ACTION: &str = "ResolveSecretAction";
 /// The engine-made action of a run over its deadline.
 pub const DEADLINE_ACTION: &str = "DeadlineAction";
 

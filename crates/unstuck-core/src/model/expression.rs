@@ -20,6 +20,8 @@ pub struct Reads {
     pub item: bool,
     /// `steps.<id>`: the steps whose outputs are read.
     pub steps: BTreeSet<StepIndex>,
+    /// `secrets.<name>`: never bound. A value that reads some is in the form of [`crate::model::secret`].
+    pub secrets: BTreeSet<Arc<str>>,
 }
 
 impl Reads {
@@ -29,6 +31,7 @@ impl Reads {
         self.run |= other.run;
         self.item |= other.item;
         self.steps.extend(&other.steps);
+        self.secrets.extend(other.secrets.iter().cloned());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Flows: named, versioned definitions, checked and compiled when they are loaded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::id::FlowId;
 use crate::model::emulation::Emulation;
 use crate::model::expression::{Expression, Reads, Template};
+use crate::model::http::StatusRules;
 use crate::model::recovery::{Defer, Limits, RetryStrategy};
 use crate::model::time_of_day::TimeOfDay;
 use crate::time::{Millis, Time};
@@ -119,6 +120,16 @@ pub struct Step {
     pub node: GraphNode,
 }
 
+impl Step {
+    /// Returns the names of the secrets that its input refers to. Where there are some, the texts of its input are in the
+    /// form of [`crate::model::secret`].
+    pub fn secrets(&self) -> impl ExactSizeIterator<Item = &Arc<str>> {
+        static NONE: BTreeSet<Arc<str>> = BTreeSet::new();
+        let reads = self.node.with.as_ref().and_then(Template::reads);
+        reads.map_or(&NONE, |reads| &reads.secrets).iter()
+    }
+}
+
 /// What the graph of a flow knows of a step.
 #[derive(Clone, Debug, Default)]
 pub struct GraphNode {
@@ -157,6 +168,8 @@ pub enum Kind {
     Action(Arc<str>),
     /// A local process.
     Process(ProcessCommand),
+    /// An HTTP request, which is its input: see [`crate::model::http`].
+    Http(StatusRules),
     /// A child run of the flow of this name.
     Child(Arc<str>),
     /// Waits for a while, or until an instant.
@@ -172,6 +185,8 @@ pub enum Kind {
 impl Kind {
     /// The queue of local processes.
     pub const PROCESS_QUEUE: &'static str = "@process";
+    /// The queue of HTTP requests.
+    pub const HTTP_QUEUE: &'static str = "@http";
     /// The queue of emulated steps.
     pub const EMULATION_QUEUE: &'static str = "@emulate";
 
@@ -180,6 +195,7 @@ impl Kind {
         match self {
             Kind::Action(name) => name.clone(),
             Kind::Process(_) => Kind::PROCESS_QUEUE.into(),
+            Kind::Http(_) => Kind::HTTP_QUEUE.into(),
             Kind::Emulate(_) => Kind::EMULATION_QUEUE.into(),
             Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_) => "".into(),
         }
@@ -201,6 +217,7 @@ impl Kind {
             Kind::Wait(WaitFor::Computed(expression)) => Some(&expression.reads),
             Kind::Action(_)
             | Kind::Process(_)
+            | Kind::Http(_)
             | Kind::Child(_)
             | Kind::Wait(WaitFor::Span(_) | WaitFor::Until(_) | WaitFor::Next(_))
             | Kind::Signal(_)
@@ -213,6 +230,7 @@ impl Kind {
         match self {
             Kind::Action(_) => "action",
             Kind::Process(_) => "run",
+            Kind::Http(_) => "http",
             Kind::Child(_) => "flow",
             Kind::Wait(_) => "wait",
             Kind::Signal(_) => "signal",

@@ -91,6 +91,8 @@ impl Limits {
     pub const HEARTBEAT_TIMEOUT: Millis = Millis::seconds(30);
     /// The default timeout of an attempt.
     pub const TIMEOUT: Millis = Millis::hours(12);
+    /// The default timeout of an HTTP request: who answers later than that rarely answers at all.
+    pub const HTTP_TIMEOUT: Millis = Millis::minutes(5);
 }
 
 impl Default for Limits {

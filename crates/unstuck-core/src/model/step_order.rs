@@ -94,6 +94,7 @@ impl StepMoves<'_> {
             Kind::Wait(WaitFor::Computed(until)) => self.move_expression(until),
             Kind::Action(_)
             | Kind::Process(_)
+            | Kind::Http(_)
             | Kind::Child(_)
             | Kind::Wait(WaitFor::Span(_) | WaitFor::Until(_) | WaitFor::Next(_))
             | Kind::Signal(_)

@@ -273,7 +273,14 @@ fn done_line(moment: &FactContext<'_>, unit: UnitRef) -> String {
     match moment.step(unit).map(|step| &step.kind) {
         Some(Kind::Wait(_)) => "the wait ended".to_owned(),
         Some(Kind::Signal(name)) => format!("completed by signal `{name}`"),
-        Some(Kind::Action(_) | Kind::Process(_) | Kind::Child(_) | Kind::Set(_) | Kind::Emulate(_))
+        Some(
+            Kind::Action(_)
+            | Kind::Process(_)
+            | Kind::Http(_)
+            | Kind::Child(_)
+            | Kind::Set(_)
+            | Kind::Emulate(_),
+        )
         | None => "completed".to_owned(),
     }
 }

@@ -7,6 +7,7 @@ use unstuck_core::decide::Answer;
 use unstuck_core::home::{Homes, is_idle};
 use unstuck_core::id::RunId;
 use unstuck_core::model::flow::{Kind, ProcessCommand, WaitFor};
+use unstuck_core::model::http::StatusRules;
 use unstuck_core::model::recovery::BackOff;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::{Criteria, Policies, Policy};
@@ -23,11 +24,17 @@ fn process(id: &str) -> crate::flows::StepBuilder {
     step_of(id, Kind::Process(ProcessCommand::Shell("true".to_owned())))
 }
 
+fn request(id: &str) -> crate::flows::StepBuilder {
+    step_of(id, Kind::Http(StatusRules::default()))
+}
+
 #[test]
 fn local_steps_wait_in_the_queues_of_the_home_and_actions_where_they_always_do() {
     let cases = [
         (process("p"), None, "@process"),
         (process("p"), Some("desk"), "@process@desk"),
+        (request("h"), None, "@http"),
+        (request("h"), Some("desk"), "@http@desk"),
         (step("a"), None, "a"),
         (step("a"), Some("desk"), "a"),
     ];

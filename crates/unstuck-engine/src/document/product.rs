@@ -99,6 +99,7 @@ fn action(step: &Step) -> String {
     match &step.kind {
         Kind::Action(name) => name.to_string(),
         Kind::Process(_)
+        | Kind::Http(_)
         | Kind::Child(_)
         | Kind::Wait(_)
         | Kind::Signal(_)

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use unstuck_core::command::Report;
+use unstuck_core::json::Json;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_core::model::emulation::{Behaviour, EmulatedAttempt, Emulation, Salt, WaitUntil};
 use unstuck_core::model::error::Error;
@@ -13,6 +14,7 @@ use unstuck_core::random::Random;
 use unstuck_core::time::{Millis, Time};
 
 use super::alarm::{Alarm, AlarmId};
+use super::http;
 use super::killed;
 use super::lock;
 use super::{Executor, Job, ReportSink};
@@ -45,7 +47,7 @@ pub fn script(emulation: &Emulation, job: &Job, now: Time) -> Script {
 /// What an attempt says that starts now and does this.
 pub fn script_of_attempt(turn: &EmulatedAttempt, job: &Job, now: Time) -> Script {
     let complete = || {
-        let output = turn.output.clone().unwrap_or_else(|| job.input.clone());
+        let output = turn.output.clone().unwrap_or_else(|| emulated_output(job));
         ScriptLine::Report(Report::Complete { output })
     };
     let fail = |cause: &str, fatal: bool| {
@@ -78,6 +80,20 @@ pub fn script_of_attempt(turn: &EmulatedAttempt, job: &Job, now: Time) -> Script
     }
 }
 
+/// What an attempt puts out where nobody says: its input, or an empty response to a request.
+fn emulated_output(job: &Job) -> Json {
+    match job.step().kind {
+        Kind::Http(_) => http::empty_response(),
+        Kind::Action(_)
+        | Kind::Process(_)
+        | Kind::Child(_)
+        | Kind::Wait(_)
+        | Kind::Signal(_)
+        | Kind::Set(_)
+        | Kind::Emulate(_) => job.input.clone(),
+    }
+}
+
 /// A worker dies and is lost. A local process ends by a signal: its end is known, so nothing is stuck.
 fn crash(turn: &EmulatedAttempt, job: &Job) -> ScriptLine {
     match job.step().kind {
@@ -85,6 +101,11 @@ fn crash(turn: &EmulatedAttempt, job: &Job) -> ScriptLine {
             // The cause that a plan gives is for errors that are reported; nobody reports this one.
             let (context, details) = (turn.context.clone(), killed::details(killed::EMULATED));
             let error = Error { context, details, ..Error::new(killed::cause(killed::EMULATED)) };
+            ScriptLine::Report(Report::Fail { error: Box::new(error), fatal: false })
+        }
+        // Whoever answers has died.
+        Kind::Http(_) => {
+            let error = Error { context: turn.context.clone(), ..Error::new(http::CLOSED_EARLY) };
             ScriptLine::Report(Report::Fail { error: Box::new(error), fatal: false })
         }
         Kind::Action(_)

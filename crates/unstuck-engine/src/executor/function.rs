@@ -18,6 +18,7 @@ pub use self::call::{Call, FunctionError};
 pub use self::inline::InlineExecutor;
 use self::pool::{Pool, Task};
 use super::{Executor, Job, ReportSink};
+use crate::secrets::{Redactor, Secrets};
 
 /// Calls functions in a small pool of threads of its own, one per unit of load, each started when it is first needed.
 ///
@@ -27,6 +28,7 @@ pub struct FunctionExecutor {
     name: Arc<str>,
     max_load: u32,
     functions: Functions,
+    secrets: Secrets,
     pool: Arc<Pool>,
 }
 
@@ -34,7 +36,20 @@ impl FunctionExecutor {
     /// A worker of this name without functions, which takes so much load at once.
     pub fn new(name: impl Into<Arc<str>>, max_load: u32) -> FunctionExecutor {
         let pool = Arc::new(Pool::new(max_load));
-        FunctionExecutor { name: name.into(), max_load, functions: Functions::default(), pool }
+        FunctionExecutor {
+            name: name.into(),
+            max_load,
+            functions: Functions::default(),
+            secrets: Secrets::default(),
+            pool,
+        }
+    }
+
+    /// Puts these secrets into the inputs that refer to them.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: Secrets) -> FunctionExecutor {
+        self.secrets = secrets;
+        self
     }
 
     /// Offers `action`, carried out by `function`.
@@ -61,9 +76,11 @@ impl Executor for FunctionExecutor {
         self.max_load
     }
 
-    fn execute(&mut self, job: Job, answers: &ReportSink) {
-        match self.functions.find(&job) {
-            Ok(function) => Pool::add(&self.pool, Task { job, function, answers: answers.clone() }),
+    fn execute(&mut self, mut job: Job, answers: &ReportSink) {
+        match self.functions.prepare(&mut job, &self.secrets) {
+            Ok((function, redactor)) => {
+                Pool::add(&self.pool, Task { job, function, answers: answers.redacted(redactor) });
+            }
             Err(says) => answers.report(job.attempt, says),
         }
     }
@@ -110,6 +127,11 @@ impl Functions {
         let mut actions: Vec<Arc<str>> = self.0.keys().cloned().collect();
         actions.sort();
         actions
+    }
+
+    /// Finds the function of a job, and puts secrets into its input.
+    fn prepare(&self, job: &mut Job, secrets: &Secrets) -> Result<(Function, Redactor), Report> {
+        Ok((self.find(job)?, job.put_in_secrets(secrets)?))
     }
 
     fn find(&self, job: &Job) -> Result<Function, Report> {

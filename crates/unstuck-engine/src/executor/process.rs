@@ -28,6 +28,7 @@ use self::control::{StopRequest, WatchControl};
 pub use self::result::own_context;
 use super::lock;
 use super::{Executor, Job, LeftOver, ReportSink};
+use crate::secrets::Secrets;
 
 /// How long it may take to look at all processes. More than what others may hold the pipes of one that has exited.
 const LOOK: Duration = Duration::from_secs(5);
@@ -42,6 +43,7 @@ const LOOK: Duration = Duration::from_secs(5);
 /// it does not get the `Ctrl-C` of the engine's terminal.
 pub struct ProcessExecutor {
     max_load: u32,
+    secrets: Secrets,
     stopped: bool,
     attempts: Arc<Attempts>,
 }
@@ -63,7 +65,14 @@ enum LastReport {
 impl ProcessExecutor {
     /// Takes so much load at once.
     pub fn new(max_load: u32) -> ProcessExecutor {
-        ProcessExecutor { max_load, stopped: false, attempts: Arc::default() }
+        ProcessExecutor { max_load, secrets: Secrets::default(), stopped: false, attempts: Arc::default() }
+    }
+
+    /// Puts these secrets into the inputs that refer to them.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: Secrets) -> ProcessExecutor {
+        self.secrets = secrets;
+        self
     }
 
     /// What it takes to kill all that runs, without the executor.
@@ -192,23 +201,37 @@ impl ProcessExecutor {
         let control = Arc::new(control);
         let leaving = AttemptGuard { attempts: Arc::clone(&self.attempts), attempt: job.attempt };
         lock(&self.attempts.under_way).insert(job.attempt, Arc::clone(&control));
-        let answers = answers.clone();
+        let (answers, secrets) = (answers.clone(), self.secrets.clone());
         thread::Builder::new().name("unstuck-process".to_owned()).spawn(move || {
             // Dropped after the last word, so that a stop waits for that too.
             let leaving = leaving;
-            run_attempt(job, &control, wakes, &answers);
+            run_attempt(job, &secrets, &control, wakes, &answers);
             drop(leaving);
         })?;
         Ok(())
     }
 }
 
-fn run_attempt(mut job: Job, control: &Arc<WatchControl>, wakes: UnixStream, answers: &ReportSink) {
+fn run_attempt(
+    mut job: Job,
+    secrets: &Secrets,
+    control: &Arc<WatchControl>,
+    wakes: UnixStream,
+    answers: &ReportSink,
+) {
     let AttemptId { run, attempt, .. } = job.attempt;
     let _span = tracing::debug_span!("attempt", %run, step = %job.step().id, attempt).entered();
-    let carry_out = AssertUnwindSafe(|| watch::carry_out(&mut job, control, wakes, answers));
-    // Without this, a fault of ours would leave the attempt without a last word.
-    let last = catch_unwind(carry_out).unwrap_or(LastReport::Lost);
+    let mut answers = answers.clone();
+    let last = match job.put_in_secrets(secrets) {
+        Ok(redactor) => {
+            answers = answers.redacted(redactor.clone());
+            let carry_out =
+                AssertUnwindSafe(|| watch::carry_out(&mut job, &redactor, control, wakes, &answers));
+            // Without this, a fault of ours would leave the attempt without a last word.
+            catch_unwind(carry_out).unwrap_or(LastReport::Lost)
+        }
+        Err(says) => LastReport::Says(says),
+    };
     control.ended();
     match last {
         // Whatever it came to, the attempt is no longer its own.

@@ -2,8 +2,11 @@
 
 mod emulation;
 mod function;
+mod http;
+mod http_server;
 mod left_over;
 mod printed;
 mod process;
 mod process_groups;
+mod secrets;
 mod support;

@@ -12,6 +12,7 @@ use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::emulation::{Behaviour, Emulation, EmulationPlan};
+use unstuck_core::model::expression::{Evaluate, Expression, Reads, Scope, Template};
 use unstuck_core::model::flow::{Flow, GraphNode, Kind, ProcessCommand, RunKind, Step, StepIndex};
 use unstuck_core::model::log::AttemptLog;
 use unstuck_core::model::recovery::{Defer, Limits, RetryStrategy};
@@ -57,6 +58,21 @@ pub(crate) fn flow(kind: Kind, limits: Limits, directory: &Path) -> Arc<Flow> {
         source: "{}".into(),
         directory: directory.to_string_lossy().into(),
     })
+}
+
+/// The same, of a step whose input refers to these secrets.
+pub(crate) fn flow_with_secrets(kind: Kind, secrets: &[&str]) -> Arc<Flow> {
+    struct Never;
+    impl Evaluate for Never {
+        fn evaluate(&self, _: &Scope) -> Result<serde_json::Value, String> {
+            unreachable!("the input is bound")
+        }
+    }
+    let mut flow = (*flow(kind, Limits::default(), Path::new(""))).clone();
+    let reads = Reads { secrets: secrets.iter().map(|name| Arc::from(*name)).collect(), ..Reads::default() };
+    let with = Template::Computed(Expression { source: "".into(), reads, program: Arc::new(Never) });
+    flow.steps[0].node = GraphNode { with: Some(with), ..GraphNode::default() };
+    Arc::new(flow)
 }
 
 /// The first attempt of this run at the flow's only step.

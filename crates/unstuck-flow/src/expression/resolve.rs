@@ -1,8 +1,11 @@
 //! The resolver: finds every variable, step and function when an expression is compiled, or refuses it with a
 //! suggestion.
 
+use std::sync::Arc;
+
 use jiff::{SignedDuration, Timestamp};
 use unstuck_core::model::expression::Reads;
+use unstuck_core::model::secret::is_secret_name;
 
 use super::function::{Function, LOOPS, Signature, find_signature, wrong_count_error};
 use super::pattern::Pattern;
@@ -22,6 +25,40 @@ pub(super) fn resolve(
     let mut resolver = Resolver { source, names, reads: Reads::default(), locals: Vec::new() };
     let root = resolver.resolve_node(syntax)?;
     Ok((resolver.reads, Program { root, source: source.into() }))
+}
+
+/// Returns the name of the secret that an expression is, if it is one and nothing else.
+pub(super) fn find_secret(syntax: &Syntax, names: &Names<'_>) -> Result<Option<Arc<str>>, ExpressionError> {
+    let (of, name, at) = match &syntax.form {
+        Form::Field { of, name, optional: false } => (of, &name.name, name.at),
+        Form::Item { of, at, optional: false } => match &at.form {
+            Form::Text(name) => (of, name, at.start),
+            _ => return Ok(None),
+        },
+        _ => return Ok(None),
+    };
+    if !matches!(&of.form, Form::Name(root) if root == "secrets") {
+        return Ok(None);
+    }
+    if !names.secrets {
+        return Err(misplaced_secret_error(names, of.start));
+    }
+    if !is_secret_name(name) {
+        return Err(ExpressionError::new(at, format!("`{name}` cannot be the name of a secret"))
+            .hint("use letters, digits and `_`, as in `secrets.API_TOKEN`"));
+    }
+    Ok(Some(name.as_str().into()))
+}
+
+/// Builds the error of a secret where there can be none.
+fn misplaced_secret_error(names: &Names<'_>, at: usize) -> ExpressionError {
+    if names.secrets {
+        return ExpressionError::new(at, "a secret cannot be part of an expression").hint(
+            "write it alone, as in `Bearer ${secrets.NAME}`: its value is known only when the attempt starts",
+        );
+    }
+    ExpressionError::new(at, "secrets are not allowed here")
+        .hint("use them in `http`, and in the `with` of `action` and `run` steps")
 }
 
 struct Resolver<'n> {
@@ -127,6 +164,7 @@ impl Resolver<'_> {
                 )
                 .hint("add `forEach: ${ ... }` to the step, or read from `input` or `steps`"));
             }
+            "secrets" => return Err(misplaced_secret_error(self.names, at)),
             "steps" => {
                 return Err(ExpressionError::new(at, "`steps` alone is not a value")
                     .hint(format!("name the step, as in `{}`", self.example_output())));
@@ -152,6 +190,7 @@ impl Resolver<'_> {
         if self.names.item {
             known.extend(["item", "index"]);
         }
+        known.extend(self.names.secrets.then_some("secrets"));
         known.extend(self.locals.iter().map(String::as_str));
         match find_similar_name(name, known.iter().copied()) {
             Some(near) => error.hint(format!("did you mean `{near}`?")),

@@ -87,6 +87,7 @@ impl Target {
             Target::Action(action) => match &step.kind {
                 Kind::Action(name) => action.matches(name) || action.matches(&step.full_action),
                 Kind::Process(_)
+                | Kind::Http(_)
                 | Kind::Child(_)
                 | Kind::Wait(_)
                 | Kind::Signal(_)
@@ -246,7 +247,7 @@ fn check_exists(
 fn refuse_step_without_attempts(named: &Named<'_>, step: &Step, problems: &mut Problems<'_>) {
     let id = &step.id;
     let (message, hint) = match &step.kind {
-        Kind::Action(_) | Kind::Process(_) | Kind::Emulate(_) => {
+        Kind::Action(_) | Kind::Process(_) | Kind::Http(_) | Kind::Emulate(_) => {
             (format!("step `{id}` has no items"), format!("it has no `forEach`: write `{id}`"))
         }
         Kind::Child(flow) => (
@@ -269,7 +270,7 @@ fn refuse_step_without_attempts(named: &Named<'_>, step: &Step, problems: &mut P
 fn refuse_example(named: &Named<'_>, step: &Step, problems: &mut Problems<'_>) {
     let id = &step.id;
     let (message, hint) = match &step.kind {
-        Kind::Action(_) | Kind::Process(_) | Kind::Emulate(_) | Kind::Signal(_) => {
+        Kind::Action(_) | Kind::Process(_) | Kind::Http(_) | Kind::Emulate(_) | Kind::Signal(_) => {
             (format!("step `{id}` has no items"), format!("it has no `forEach`: write `{id}`"))
         }
         Kind::Child(flow) => (
@@ -314,6 +315,7 @@ fn action_name(step: &Step) -> String {
     match &step.kind {
         Kind::Action(name) => name.to_string(),
         Kind::Process(_)
+        | Kind::Http(_)
         | Kind::Child(_)
         | Kind::Wait(_)
         | Kind::Signal(_)

@@ -106,6 +106,7 @@ fn read_signal(spot: &LocatedNode<'_>, flows: &[Flow], problems: &mut Problems<'
             Kind::Signal(name) => Some(&**name),
             Kind::Action(_)
             | Kind::Process(_)
+            | Kind::Http(_)
             | Kind::Child(_)
             | Kind::Wait(_)
             | Kind::Set(_)

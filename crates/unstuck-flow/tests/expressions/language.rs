@@ -328,6 +328,7 @@ fn only_what_is_read_is_bound() {
         input,
         run,
         item,
+        secrets: std::collections::BTreeSet::new(),
         steps: steps.iter().map(|place| StepIndex(*place)).collect(),
     };
     let cases = [

@@ -23,7 +23,7 @@ fn with_names<T>(item: bool, test: impl FnOnce(&Names<'_>) -> T) -> T {
         let place = STEP_IDS.iter().position(|known| *known == id)?;
         u16::try_from(place).ok().map(StepIndex)
     };
-    test(&Names { steps: &steps, step_ids: &STEP_IDS, item })
+    test(&Names { steps: &steps, step_ids: &STEP_IDS, item, secrets: true })
 }
 
 /// What the expressions of these tests see.

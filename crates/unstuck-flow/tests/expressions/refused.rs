@@ -92,7 +92,7 @@ fn names() {
         ("1 + Input.n", 4, "`Input` does not exist here", "did you mean `input`?"),
         ("hello", 0, "`hello` does not exist here", "a string needs quotes: `'hello'`"),
         ("fetch.path", 0, "`fetch` does not exist here", "the output of that step is `steps.fetch.output`"),
-        ("input.list.map(x, y)", 18, "`y` does not exist here", "`index`, `x`"),
+        ("input.list.map(x, y)", 18, "`y` does not exist here", "`secrets`, `x`"),
         ("input.list.map(x, x) + x", 23, "`x` does not exist here", ""),
         (
             "input.first-name",

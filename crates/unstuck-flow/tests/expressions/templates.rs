@@ -18,6 +18,44 @@ fn computed(value: &Value) -> Result<Value, String> {
 }
 
 #[test]
+fn a_value_with_secrets_has_references_and_nothing_that_looks_like_one() {
+    use unstuck_core::model::expression::Scope;
+    let scope =
+        Scope { input: json!({"a": "${secrets.B}", "b": ["x$", {"c": "$${secrets.B}"}], "n": 1}), ..scope() };
+    let cases = [
+        (json!("${secrets.A}"), json!("${secrets.A}")),
+        (json!("Bearer ${ secrets.A }!"), json!("Bearer ${secrets.A}!")),
+        (json!(["${secrets['A']}", "${input.a}"]), json!(["${secrets.A}", "$${secrets.B}"])),
+        (json!("${input.a}${secrets.A}"), json!("$${secrets.B}${secrets.A}")),
+        (
+            json!({"a": "${secrets.A}", "b": "${input.b}", "n": "${input.n}"}),
+            json!({"a": "${secrets.A}", "b": ["x$$", {"c": "$$$${secrets.B}"}], "n": 1}),
+        ),
+        (
+            json!(["${secrets.A}", "$${secrets.B} costs $5"]),
+            json!(["${secrets.A}", "$${secrets.B} costs $5"]),
+        ),
+        (json!("$${secrets.B}$ ${secrets.A}"), json!("$${secrets.B}$ ${secrets.A}")),
+        (json!("$ ${secrets.A}$"), json!("$ ${secrets.A}$$")),
+    ];
+    for (value, expected) in cases {
+        match compile(&value) {
+            Ok(Template::Computed(expression)) => {
+                assert_eq!(
+                    expression.reads.secrets.iter().map(|name| &**name).collect::<Vec<_>>(),
+                    ["A"],
+                    "{value}"
+                );
+                assert_eq!(expression.program.evaluate(&scope), Ok(expected), "{value}");
+            }
+            other => panic!("{value}: {other:?}"),
+        }
+    }
+    // A value without secrets is not in that form.
+    assert_eq!(computed(&json!(["${input.n}", "$${secrets.B}$$"])), Ok(json!([5, "${secrets.B}$$"])));
+}
+
+#[test]
 fn a_value_without_expressions_is_fixed() {
     let cases = [
         (json!(null), json!(null)),

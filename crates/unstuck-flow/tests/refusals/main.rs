@@ -2,6 +2,7 @@
 
 mod flow;
 mod graph;
+mod http;
 mod kind;
 mod recovery;
 mod references;

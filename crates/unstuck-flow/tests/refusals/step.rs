@@ -53,7 +53,7 @@ steps:
     timeout: 1s
 ",
         &[
-            "3:5: steps.x: the step does not say what it does (give it one of `action`, `run`, `flow`, `wait`, `signal`, `set` or `emulate`)",
+            "3:5: steps.x: the step does not say what it does (give it one of `action`, `run`, `http`, `flow`, `wait`, `signal`, `set` or `emulate`)",
         ],
     ),
     (
@@ -121,10 +121,10 @@ steps:
     load: 3
 ",
         &[
-            "5:5: steps.x.retryStrategy: `retryStrategy` does not apply to a `set` step (it applies to `action`, `run`, `flow`, `wait`, `signal` and `emulate` steps)",
-            "6:5: steps.x.timeout: `timeout` does not apply to a `set` step (it applies to `action`, `run`, `flow`, `wait`, `signal` and `emulate` steps)",
+            "5:5: steps.x.retryStrategy: `retryStrategy` does not apply to a `set` step (it applies to `action`, `run`, `http`, `flow`, `wait`, `signal` and `emulate` steps)",
+            "6:5: steps.x.timeout: `timeout` does not apply to a `set` step (it applies to `action`, `run`, `http`, `flow`, `wait`, `signal` and `emulate` steps)",
             "7:5: steps.x.with: `with` does not apply to a `set` step (it applies to `action`, `run`, `flow` and `emulate` steps)",
-            "8:5: steps.x.load: `load` does not apply to a `set` step (it applies to `action`, `run` and `emulate` steps)",
+            "8:5: steps.x.load: `load` does not apply to a `set` step (it applies to `action`, `run`, `http` and `emulate` steps)",
         ],
     ),
     (
@@ -216,8 +216,8 @@ steps:
     maxStuck: ${input.n}
 ",
         &[
-            "5:14: steps.x.timeout: expected a duration, not `${input.t}` (expressions are not allowed here, only in `with`, `set`, `if`, `forEach`, `wait`, `output` and `key`)",
-            "6:15: steps.x.maxStuck: expected a whole number of at least 1, not `${input.n}` (expressions are not allowed here, only in `with`, `set`, `if`, `forEach`, `wait`, `output` and `key`)",
+            "5:14: steps.x.timeout: expected a duration, not `${input.t}` (expressions are not allowed here, only in `with`, `http`, `set`, `if`, `forEach`, `wait`, `output` and `key`)",
+            "6:15: steps.x.maxStuck: expected a whole number of at least 1, not `${input.n}` (expressions are not allowed here, only in `with`, `http`, `set`, `if`, `forEach`, `wait`, `output` and `key`)",
         ],
     ),
     (

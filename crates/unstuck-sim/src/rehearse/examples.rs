@@ -231,7 +231,12 @@ fn follow<'a>(
                 follow(flows, child, read, seen, found);
             }
         }
-        Kind::Action(_) | Kind::Process(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Emulate(_) => {}
+        Kind::Action(_)
+        | Kind::Process(_)
+        | Kind::Http(_)
+        | Kind::Wait(_)
+        | Kind::Signal(_)
+        | Kind::Emulate(_) => {}
     }
 }
 
@@ -282,6 +287,7 @@ fn expressions(step: &Step) -> Vec<&Expression> {
         Kind::Wait(WaitFor::Computed(expression)) => Some(expression),
         Kind::Action(_)
         | Kind::Process(_)
+        | Kind::Http(_)
         | Kind::Child(_)
         | Kind::Wait(_)
         | Kind::Signal(_)

@@ -70,7 +70,7 @@ pub(super) fn noticed_after(step: &Step) -> Option<(Millis, &'static str)> {
     let Limits { heartbeat_timeout, timeout, .. } = step.limits;
     let lease = match step.kind {
         Kind::Action(_) => Some(heartbeat_timeout.unwrap_or(Limits::HEARTBEAT_TIMEOUT)),
-        Kind::Process(_) | Kind::Emulate(_) => heartbeat_timeout,
+        Kind::Process(_) | Kind::Http(_) | Kind::Emulate(_) => heartbeat_timeout,
         Kind::Child(_) | Kind::Wait(_) | Kind::Signal(_) | Kind::Set(_) => return None,
     };
     let lease = lease.map(|span| (span, "heartbeatTimeout"));

@@ -87,7 +87,11 @@ impl EmulatedWorkers {
 
     /// Everybody waits for work.
     pub(super) fn register_all<S: Store>(&self, engine: &mut Engine<S>) {
-        for (name, queue) in [("processes", Kind::PROCESS_QUEUE), ("emulation", Kind::EMULATION_QUEUE)] {
+        for (name, queue) in [
+            ("processes", Kind::PROCESS_QUEUE),
+            ("requests", Kind::HTTP_QUEUE),
+            ("emulation", Kind::EMULATION_QUEUE),
+        ] {
             let worker = Worker { name: name.into(), incarnation: engine.incarnation(), local: true };
             let queues = Arc::new([queue.into()]);
             engine.register(Offer { worker, queues, free: LOCAL_LOAD, max_load: LOCAL_LOAD }, false);

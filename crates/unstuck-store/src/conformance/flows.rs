@@ -72,7 +72,7 @@ pub fn each(id: &str, items: u32) -> Step {
 
 /// A step of this kind, with nothing else set.
 pub fn step(id: &str, kind: Kind) -> Step {
-    let is_timed = matches!(kind, Kind::Action(_) | Kind::Process(_) | Kind::Emulate(_));
+    let is_timed = matches!(kind, Kind::Action(_) | Kind::Process(_) | Kind::Http(_) | Kind::Emulate(_));
     let limits = Limits::default();
     Step {
         id: id.into(),

@@ -2,6 +2,7 @@
 
 mod backlog;
 mod begin;
+pub(crate) mod executors;
 mod finish;
 mod log;
 pub(crate) mod processes;
@@ -14,6 +15,7 @@ mod turn;
 mod view;
 mod watch;
 
+use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
@@ -23,6 +25,7 @@ use unstuck_core::json::Json;
 
 use self::backlog::{Backlog, Teller};
 use self::begin::Begun;
+use self::executors::{Executors, find_secrets};
 use self::processes::Processes;
 use self::watch::Watch;
 use crate::CommandResult;
@@ -77,6 +80,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_load: Option<u32>,
 
+    /// A folder of secrets, one file each, for `${secrets.NAME}`; else they are variables `UNSTUCK_SECRET_<NAME>`.
+    /// [default: `$UNSTUCK_SECRETS`]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    secrets: Option<PathBuf>,
+
     #[command(flatten)]
     store: LocalStoreArgument,
 }
@@ -125,12 +133,13 @@ impl Arguments {
         }
         let place = self.store.place()?;
         let (sender, receiver) = channel();
-        let processes = Processes::new(self.max_load.unwrap_or_else(default_load));
+        let executors =
+            Executors::new(self.max_load.unwrap_or_else(default_load), find_secrets(self.secrets.clone())?);
         let backlog = Backlog::default();
-        listen_for_signals(&sender, &backlog, &processes)?;
+        listen_for_signals(&sender, &backlog, &executors.processes)?;
         let teller = Teller { sender, backlog: backlog.clone() };
         let begun = match (&self.go_on, &self.file) {
-            (Some(name), _) => begin::continue_run(&place, name.as_deref(), &processes, teller),
+            (Some(name), _) => begin::continue_run(&place, name.as_deref(), &executors, teller),
             (None, Some(file)) => {
                 let order = begin::Order {
                     file,
@@ -140,7 +149,7 @@ impl Arguments {
                     key: self.key.as_deref(),
                     on_duplicate: self.on_duplicate.into(),
                 };
-                begin::start(&place, &order, &processes, teller)
+                begin::start(&place, &order, &executors, teller)
             }
             (None, None) => return Err(CommandError::new("name a flow file, or use --continue")),
         };

@@ -1,14 +1,17 @@
 //! `unstuck serve`: executes every run of a store and answers over HTTP, until it is told to stop.
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
 use unstuck_engine::engine::Engine;
 use unstuck_engine::executor::Executor;
 use unstuck_engine::executor::emulation::EmulationExecutor;
+use unstuck_engine::executor::http::address::{AddressRules, Network};
 use unstuck_engine::executor::process::ProcessExecutor;
 use unstuck_engine::runtime::{Handle, Runtime, Stopped};
+use unstuck_engine::secrets::Secrets;
 use unstuck_server::{App, Limits, Server, ServerSettings, Stopping};
 use unstuck_service::Service;
 use unstuck_service::flows::compile_flow;
@@ -20,6 +23,7 @@ use crate::Format;
 use crate::access::engine;
 use crate::access::location::{LocalStoreArgument, StoreLocation};
 use crate::access::socket;
+use crate::command::run::executors::{find_secrets, http_executor};
 use crate::command::run::processes::Processes;
 use crate::command::run::{default_load, signals};
 use crate::error::{CommandError, without_os_number};
@@ -57,6 +61,15 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "allow_run")]
     max_load: Option<u32>,
 
+    /// A folder of secrets, one file each, for `${secrets.NAME}`; else they are variables `UNSTUCK_SECRET_<NAME>`.
+    /// [default: `$UNSTUCK_SECRETS`]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    secrets: Option<PathBuf>,
+
+    /// Let `http:` steps call this address or network too, such as 10.1.0.0/16; otherwise they call public addresses only.
+    #[arg(long = "allow-address", value_name = "NETWORK", value_parser = Network::parse)]
+    allowed_addresses: Vec<Network>,
+
     #[command(flatten)]
     store: LocalStoreArgument,
 }
@@ -76,9 +89,11 @@ impl Arguments {
             place.create_folder()?;
         }
         let store = open_store(&place)?;
-        let processes = self.allow_run.then(|| Processes::new(self.max_load.unwrap_or_else(default_load)));
+        let secrets = find_secrets(self.secrets.clone())?;
+        let load = self.max_load.unwrap_or_else(default_load);
+        let processes = self.allow_run.then(|| Processes::new(load, secrets.clone()));
         let engine = Engine::new(store, compile_flow(), engine::engine_settings(None)?)?;
-        let runtime = Runtime::start(engine, build_executors(processes.as_ref()), None);
+        let runtime = Runtime::start(engine, self.build_executors(processes.as_ref(), secrets), None);
         check_exposure(self.listen, &runtime.handle(), &place.option)?;
         let service = Service {
             option: place.option.clone(),
@@ -94,6 +109,17 @@ impl Arguments {
         let stopped = runtime.stop();
         served?;
         report_stop(stopped)
+    }
+
+    fn build_executors(&self, processes: Option<&Processes>, secrets: Secrets) -> Vec<Box<dyn Executor>> {
+        let local: Box<dyn Executor> = match processes {
+            Some(processes) => Box::new(processes.clone()),
+            // It executes nothing, but ends processes that a killed engine has left.
+            None => Box::new(ProcessExecutor::new(0)),
+        };
+        let addresses = AddressRules { allow_private: false, allowed: self.allowed_addresses.clone() };
+        let emulation = EmulationExecutor::new(EMULATION_LOAD);
+        vec![local, Box::new(http_executor(addresses, secrets)), Box::new(emulation)]
     }
 
     fn settings(&self) -> ServerSettings {
@@ -137,15 +163,6 @@ fn open_store(place: &StoreLocation) -> Result<SqliteStore, CommandError> {
         ),
         other => other.into(),
     })
-}
-
-fn build_executors(processes: Option<&Processes>) -> Vec<Box<dyn Executor>> {
-    let local: Box<dyn Executor> = match processes {
-        Some(processes) => Box::new(processes.clone()),
-        // It executes nothing, but ends processes that a killed engine has left.
-        None => Box::new(ProcessExecutor::new(0)),
-    };
-    vec![local, Box::new(EmulationExecutor::new(EMULATION_LOAD))]
 }
 
 /// Answers over HTTP until a signal comes.

@@ -2,7 +2,8 @@
 
 use std::thread;
 
-use crate::support::{Folder, repository, unstuck};
+use crate::support::server::Server;
+use crate::support::{Folder, Ran, Store, repository, unstuck};
 
 #[test]
 fn every_flow_in_the_page_on_flow_files_runs() {
@@ -12,6 +13,18 @@ fn every_flow_in_the_page_on_flow_files_runs() {
 #[test]
 fn the_flow_in_the_readme_runs() {
     assert_eq!(run_blocks_of("README.md"), 1);
+}
+
+/// Runs a flow that calls the server in its input with a secret.
+fn run_with_server(path: &str) -> Ran {
+    let server = Server::new();
+    let input = format!(r#"{{"api": "{}"}}"#, server.url());
+    let store = Store::new();
+    let mut command = store.command();
+    command.args(["run", path, "--input", &input]).env("UNSTUCK_SECRET_API_TOKEN", "s3cret-token");
+    let ran = Ran::of(command.output().expect("the binary starts"));
+    assert!(server.requests().iter().any(|request| request.contains("s3cret-token")), "the secret was sent");
+    ran
 }
 
 /// Runs every flow of a page, and gives how many there are.
@@ -31,7 +44,11 @@ fn run_blocks_of(page: &str) -> usize {
                 let (_folder, path) = Folder::with("flow.yaml", &block);
                 // What would take days is rehearsed.
                 let is_long = block.starts_with("# try it in virtual time: unstuck rehearse ");
-                let ran = unstuck(&[if is_long { "rehearse" } else { "run" }, &path]);
+                let ran = if block.starts_with("# unstuck run ") {
+                    run_with_server(&path)
+                } else {
+                    unstuck(&[if is_long { "rehearse" } else { "run" }, &path])
+                };
                 let is_completed = !is_long || ran.stdout.contains("  1 completed\n");
                 assert!(is_completed, "line {line}:\n{block}\n{}{}", ran.stdout, ran.stderr);
                 assert_eq!(ran.code, wanted, "line {line}:\n{block}\n{}{}", ran.stdout, ran.stderr);

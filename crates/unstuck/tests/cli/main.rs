@@ -22,6 +22,7 @@ mod files;
 mod flows;
 mod generations;
 mod home;
+mod http;
 mod interrupt;
 mod json;
 mod killed;

@@ -1,5 +1,6 @@
 //! Running the binary, and files for it.
 
+pub(crate) mod server;
 pub(crate) mod under_way;
 
 use std::io::Write;

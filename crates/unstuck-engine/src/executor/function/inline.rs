@@ -8,18 +8,28 @@ use unstuck_core::model::attempt::AttemptId;
 
 use super::{Call, FunctionError, Functions, call};
 use crate::executor::{Executor, Job, ReportSink};
+use crate::secrets::Secrets;
 
 /// Calls pure or very quick functions where it is asked to, without a thread in between.
 pub struct InlineExecutor {
     name: Arc<str>,
     max_load: u32,
     functions: Functions,
+    secrets: Secrets,
 }
 
 impl InlineExecutor {
     /// A worker of this name without functions, which is given so much load at once.
     pub fn new(name: impl Into<Arc<str>>, max_load: u32) -> InlineExecutor {
-        InlineExecutor { name: name.into(), max_load, functions: Functions::default() }
+        let (functions, secrets) = (Functions::default(), Secrets::default());
+        InlineExecutor { name: name.into(), max_load, functions, secrets }
+    }
+
+    /// Puts these secrets into the inputs that refer to them.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: Secrets) -> InlineExecutor {
+        self.secrets = secrets;
+        self
     }
 
     /// Offers `action`, carried out by `function`, which must not block.
@@ -46,13 +56,15 @@ impl Executor for InlineExecutor {
         self.max_load
     }
 
-    fn execute(&mut self, job: Job, answers: &ReportSink) {
+    fn execute(&mut self, mut job: Job, answers: &ReportSink) {
         let attempt = job.attempt;
-        let says = match self.functions.find(&job) {
-            Ok(function) => call(&function, Call::new(job, answers, None)),
-            Err(says) => says,
-        };
-        answers.report(attempt, says);
+        match self.functions.prepare(&mut job, &self.secrets) {
+            Ok((function, redactor)) => {
+                let answers = answers.redacted(redactor);
+                answers.report(attempt, call(&function, Call::new(job, &answers, None)));
+            }
+            Err(says) => answers.report(attempt, says),
+        }
     }
 
     /// Nothing is under way between two calls.

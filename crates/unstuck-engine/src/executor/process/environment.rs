@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use unstuck_api::Product;
 
 use crate::executor::Job;
+use crate::secrets::SECRET_VARIABLE;
 
 /// A value of so many bytes or more goes into no variable: systems bound the size of one, and of all together.
 const MAX_VALUE: usize = 64 * 1024;
@@ -28,6 +29,12 @@ pub(super) fn variables(job: &Job, product: &Product, report: &Path) -> Vec<(Str
     variables.push(("UNSTUCK_INPUT".to_owned(), whole));
     variables.extend(fields(input).into_iter().map(|(name, value)| (name, Some(value.into()))));
     variables
+}
+
+/// The variables that hold secrets: a process gets those that its step names, in its input, and no others.
+pub(super) fn secret_variables() -> impl Iterator<Item = OsString> {
+    let is_secret = |name: &OsString| name.as_encoded_bytes().starts_with(SECRET_VARIABLE.as_bytes());
+    std::env::vars_os().map(|(name, _)| name).filter(is_secret)
 }
 
 /// `INPUT_<NAME>` for each field of the input that is a string, a number or a boolean, and fits.

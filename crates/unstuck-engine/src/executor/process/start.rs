@@ -16,6 +16,7 @@ use super::group::ProcessGroup;
 use super::left_over::EscapedProcesses;
 use super::report::ReportFile;
 use crate::executor::Job;
+use crate::secrets::Redactor;
 
 /// A process that runs, with the engine's ends of its pipes, none of which block.
 pub(super) struct Started {
@@ -31,7 +32,7 @@ pub(super) struct Started {
 }
 
 /// Starts the process of an attempt, or says why the attempt ends here.
-pub(super) fn start(job: &mut Job) -> Result<Started, Report> {
+pub(super) fn start(job: &mut Job, redactor: &Redactor) -> Result<Started, Report> {
     // What it is made from may be large, and the process may run for long.
     let product = job.product();
     job.details = None;
@@ -52,11 +53,14 @@ pub(super) fn start(job: &mut Job) -> Result<Started, Report> {
     let mut text = serde_json::to_vec(&product)
         .map_err(|error| failed(format!("the product cannot be written as JSON: {error}"), true))?;
     text.push(b'\n');
-    let report = ReportFile::new(&product.token).map_err(|error| {
+    let report = ReportFile::new(&product.token, redactor.clone()).map_err(|error| {
         let folder = std::env::temp_dir();
         let cause = format!("cannot create the report file in `{}`: {error}", folder.display());
         stalled_or_deferred(cause, &error)
     })?;
+    for name in environment::secret_variables() {
+        program.env_remove(name);
+    }
     for (name, value) in environment::variables(job, &product, report.path()) {
         match value {
             Some(value) => program.env(name, value),

@@ -21,6 +21,7 @@ use super::output::{Stderr, Stdout};
 use super::result::{ProcessResult, report_of_result};
 use super::start::{Started, start};
 use crate::executor::{Job, ReportSink};
+use crate::secrets::{Redactor, StreamRedactor};
 
 /// From `SIGTERM` to `SIGKILL`.
 const GRACE: Duration = Duration::from_secs(2);
@@ -34,6 +35,7 @@ const PIECE: usize = 64 * 1024;
 /// Carries an attempt out, from the start of its process until its group is no more.
 pub(super) fn carry_out(
     job: &mut Job,
+    redactor: &Redactor,
     control: &Arc<WatchControl>,
     wakes: UnixStream,
     answers: &ReportSink,
@@ -43,8 +45,8 @@ pub(super) fn carry_out(
             if let Some(token) = job.token() {
                 control.starting(&token);
             }
-            match start(job) {
-                Ok(started) => watch_process(started, job, control, wakes, answers),
+            match start(job, redactor) {
+                Ok(started) => watch_process(started, (job, redactor), control, wakes, answers),
                 Err(says) => {
                     tracing::debug!("process not started");
                     LastReport::Says(says)
@@ -58,7 +60,7 @@ pub(super) fn carry_out(
 
 fn watch_process(
     started: Started,
-    job: &Job,
+    (job, redactor): (&Job, &Redactor),
     control: &Arc<WatchControl>,
     wakes: UnixStream,
     answers: &ReportSink,
@@ -77,7 +79,7 @@ fn watch_process(
         let lacking = Some(format!("no thread to watch the process: {error}").into());
         return LastReport::Says(Report::Defer { asked: None, lacking });
     }
-    let mut watch = ProcessWatch::new(started, job, control, wakes, answers);
+    let mut watch = ProcessWatch::new(started, (job, redactor), control, wakes, answers);
     watch.until_ended();
     watch.finish()
 }
@@ -92,6 +94,8 @@ struct ProcessWatch<'a> {
     fed: usize,
     stdout: Stdout,
     stderr: Stderr,
+    /// What keeps secrets out of both.
+    redactors: (StreamRedactor, StreamRedactor),
     report_every: Duration,
     report_at: Instant,
     exited_at: Option<Instant>,
@@ -114,7 +118,7 @@ enum Source {
 impl<'a> ProcessWatch<'a> {
     fn new(
         started: Started,
-        job: &'a Job,
+        (job, redactor): (&'a Job, &Redactor),
         control: &'a WatchControl,
         wakes: UnixStream,
         answers: &'a ReportSink,
@@ -130,6 +134,7 @@ impl<'a> ProcessWatch<'a> {
             fed: 0,
             stdout: Stdout::new(),
             stderr: Stderr::new(),
+            redactors: (redactor.stream(), redactor.stream()),
             report_every: report_every.max(Duration::from_millis(5)),
             report_at: Instant::now() + report_every,
             exited_at: None,
@@ -254,13 +259,21 @@ impl<'a> ProcessWatch<'a> {
                     self.started.product = Vec::new();
                 }
             }
-            Source::Stdout => self.stdout.add(read_piece(&mut self.started.stdout, buffer)),
-            Source::Stderr => self.stderr.add(read_piece(&mut self.started.stderr, buffer)),
+            Source::Stdout => {
+                let piece = read_piece(&mut self.started.stdout, buffer);
+                self.stdout.add(&self.redactors.0.pass(piece));
+            }
+            Source::Stderr => {
+                let piece = read_piece(&mut self.started.stderr, buffer);
+                self.stderr.add(&self.redactors.1.pass(piece));
+            }
         }
     }
 
     /// The group is ended, then what it left is judged.
-    fn finish(self) -> LastReport {
+    fn finish(mut self) -> LastReport {
+        self.stdout.add(&self.redactors.0.finish());
+        self.stderr.add(&self.redactors.1.finish());
         let ProcessWatch { job, control, answers, started, stdout, stderr, kill_at, .. } = self;
         let Started { group, mut escaped, report, .. } = started;
         let status = group.end();

@@ -26,9 +26,9 @@ pub(super) fn advice(step: &Step, fault: &Fault, end: EndKind) -> String {
 fn of_fault(step: &Step, fault: &Fault) -> String {
     let max_stuck = step.limits.max_stuck;
     let has_handler = step.exception_handler.is_some();
-    // A process that a signal ends is stalled, where a worker that dies leaves a stuck attempt.
+    // A process that a signal ends is stalled, and so is a request whose server dies, where a worker that dies leaves a stuck attempt.
     let kind = match (fault.kind, &step.kind) {
-        (FaultKind::Crash, Kind::Process(_)) => FaultKind::Stall,
+        (FaultKind::Crash, Kind::Process(_) | Kind::Http(_)) => FaultKind::Stall,
         (kind, _) => kind,
     };
     match (kind, fault.always) {

@@ -11,7 +11,6 @@ use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::refusal::Refusal;
 use unstuck_engine::engine::Engine;
-use unstuck_engine::executor::emulation::EmulationExecutor;
 use unstuck_engine::flows::new_flow;
 use unstuck_engine::request::{EngineError, StartRun};
 use unstuck_engine::runtime::{Handle, Runtime};
@@ -19,7 +18,7 @@ use unstuck_sqlite::SqliteStore;
 use unstuck_store::contract::{AdminStore, FlowChange, NewFlow, PutFlowError, RunFilter, Store, StoreError};
 
 use super::backlog::Teller;
-use super::processes::Processes;
+use super::executors::Executors;
 use super::seed;
 use super::tree::Tree;
 use super::turn::{self, NotBegun};
@@ -39,8 +38,6 @@ use unstuck_service::flows::{compile_flow, flows_for_reading};
 use unstuck_service::owner::state_phrase;
 use unstuck_service::{Service, ServiceError, convert, family, load_payload, run_name, service};
 
-/// The load for emulated steps, which need only a timer.
-const EMULATION_LOAD: u32 = 1_000_000;
 /// How many runs one query reads in the search for an interrupted one.
 const PAGE: usize = 100;
 
@@ -76,7 +73,7 @@ pub(super) struct Begun {
 pub(super) fn start(
     place: &StoreLocation,
     order: &Order<'_>,
-    processes: &Processes,
+    executors: &Executors,
     teller: Teller,
 ) -> Result<Begun, NotBegun> {
     let source = Source::read(order.file)?;
@@ -113,7 +110,7 @@ pub(super) fn start(
         }
         None => None,
     };
-    let runtime = start_engine(store, home.clone(), processes, teller)?;
+    let runtime = start_engine(store, home.clone(), executors, teller)?;
     let run = start_run(&runtime.handle(), flow, (order, input), home.clone())?;
     notes.insert(0, format!("{run} is stored in {}", place.directory.display()));
     let tree = seeded.unwrap_or_else(|| Tree::new(run));
@@ -156,7 +153,7 @@ fn find_run_of_key(
 pub(super) fn continue_run(
     place: &StoreLocation,
     wanted: Option<&str>,
-    processes: &Processes,
+    executors: &Executors,
     teller: Teller,
 ) -> Result<Begun, NotBegun> {
     if !place.has_store() {
@@ -182,7 +179,7 @@ pub(super) fn continue_run(
     notes.extend(note_paused_policies(&mut store, place)?);
     let (id, home) = (run.id, run.home.clone());
     let tree = seed::load_tree(&mut store, id)?;
-    let runtime = start_engine(store, home.clone(), processes, teller)?;
+    let runtime = start_engine(store, home.clone(), executors, teller)?;
     let service = Service { home, run: Some(id), option: place.option.clone(), ..Service::default() };
     Ok(Begun { runtime, service, tree, notes })
 }
@@ -324,13 +321,12 @@ fn start_run(
 fn start_engine(
     store: SqliteStore,
     home: Option<Arc<str>>,
-    processes: &Processes,
+    executors: &Executors,
     teller: Teller,
 ) -> Result<Runtime, CommandError> {
     let engine = Engine::new(store, compile_flow(), engine::engine_settings(home)?).map_err(failed)?;
     let observer = Box::new(move |run, event: &Event| teller.happened(run, event));
-    let emulation = EmulationExecutor::new(EMULATION_LOAD);
-    Ok(Runtime::start(engine, vec![Box::new(processes.clone()), Box::new(emulation)], Some(observer)))
+    Ok(Runtime::start(engine, executors.all(), Some(observer)))
 }
 
 pub(super) fn failed(error: StoreError) -> CommandError {

@@ -6,6 +6,7 @@ use std::thread;
 use unstuck_core::model::attempt::AttemptId;
 use unstuck_engine::executor::process::{Killer, ProcessExecutor};
 use unstuck_engine::executor::{Executor, Job, LeftOver, ReportSink};
+use unstuck_engine::secrets::Secrets;
 
 /// The executor of local processes, shared with the signal handler that may have to kill them.
 #[derive(Clone)]
@@ -16,8 +17,9 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    pub(crate) fn new(max_load: u32) -> Processes {
-        let executor = Arc::new(Mutex::new(ProcessExecutor::new(max_load)));
+    pub(crate) fn new(max_load: u32, secrets: Secrets) -> Processes {
+        let executor = ProcessExecutor::new(max_load).with_secrets(secrets);
+        let executor = Arc::new(Mutex::new(executor));
         Processes { executor, stopping: Arc::default() }
     }
 

@@ -10,6 +10,7 @@ use rustix::process::geteuid;
 use sha2::{Digest, Sha256};
 
 use super::line::{Findings, Heard};
+use crate::secrets::Redactor;
 
 /// A line that is longer means nothing.
 const MAX_LINE: usize = 1024 * 1024;
@@ -35,11 +36,12 @@ pub(in crate::executor::process) struct ReportFile {
     /// How many lines have ended.
     lines: u64,
     findings: Findings,
+    redactor: Redactor,
 }
 
 impl ReportFile {
     /// An empty one that nobody else can open, for the attempt with this token.
-    pub(in crate::executor::process) fn new(token: &str) -> io::Result<ReportFile> {
+    pub(in crate::executor::process) fn new(token: &str, redactor: Redactor) -> io::Result<ReportFile> {
         let folder = private_folder(token)?;
         let path = folder.join("report");
         let report = ReportFile {
@@ -52,6 +54,7 @@ impl ReportFile {
             too_long: false,
             lines: 0,
             findings: Findings::default(),
+            redactor,
         };
         OpenOptions::new().write(true).create_new(true).mode(0o600).open(&report.path)?;
         Ok(report)
@@ -134,6 +137,7 @@ impl ReportFile {
 
     fn end_line(&mut self, heard: &mut Heard) {
         let line = std::mem::take(&mut self.rest);
+        let line = self.redactor.bytes(&line);
         self.lines += 1;
         if std::mem::take(&mut self.too_long) {
             let begin = String::from_utf8_lossy(&line[..line.len().min(1_000)]);
@@ -208,7 +212,8 @@ mod tests {
 
     #[test]
     fn it_is_private_and_gone_afterwards() {
-        let report = ReportFile::new(&format!("{}-1", std::process::id())).expect("made");
+        let report =
+            ReportFile::new(&format!("{}-1", std::process::id()), Redactor::default()).expect("made");
         let (folder, path) = (report.folder.clone(), report.path().to_owned());
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
@@ -220,7 +225,7 @@ mod tests {
     fn what_a_dead_engine_has_left_of_a_report_is_found_by_the_token_and_removed() {
         let token = format!("{}-left", std::process::id());
         let left = [&token, &token, &format!("{token}-of-another")]
-            .map(|token| ReportFile::new(token).expect("made"));
+            .map(|token| ReportFile::new(token, Redactor::default()).expect("made"));
         let folders = left.each_ref().map(|report| report.folder.clone());
         assert_ne!(folders[0], folders[1], "the second one finds the name taken");
         remove_left(&token);
@@ -229,7 +234,8 @@ mod tests {
 
     #[test]
     fn lines_are_read_as_they_are_completed_and_the_last_one_at_the_end() {
-        let mut report = ReportFile::new(&format!("{}-2", std::process::id())).expect("made");
+        let mut report =
+            ReportFile::new(&format!("{}-2", std::process::id()), Redactor::default()).expect("made");
         assert_eq!(report.follow(), Heard::default());
         append(&report, "{\"progress\": 1}\n{\"prog");
         assert_eq!(progress(&report.follow()).as_deref(), Some("1"));
@@ -245,7 +251,8 @@ mod tests {
 
     #[test]
     fn a_report_that_is_written_anew_is_read_anew() {
-        let mut report = ReportFile::new(&format!("{}-3", std::process::id())).expect("made");
+        let mut report =
+            ReportFile::new(&format!("{}-3", std::process::id()), Redactor::default()).expect("made");
         for text in ["{\"progress\": 10}\n", "{\"progress\": 2}\n", "{\"progress\": [\"longer\"]}\n"] {
             fs::write(report.path(), text).expect("written");
             let wanted = text.trim().trim_start_matches("{\"progress\": ").trim_end_matches('}');
@@ -258,7 +265,8 @@ mod tests {
 
     #[test]
     fn a_line_that_is_too_long_is_noted_and_not_kept() {
-        let mut report = ReportFile::new(&format!("{}-4", std::process::id())).expect("made");
+        let mut report =
+            ReportFile::new(&format!("{}-4", std::process::id()), Redactor::default()).expect("made");
         append(&report, &format!("{{\"progress\": \"{}\"}}\n{{\"progress\": 4}}\n", "x".repeat(MAX_LINE)));
         assert_eq!(progress(&report.follow()).as_deref(), Some("4"));
         let (_, findings) = report.finish();
