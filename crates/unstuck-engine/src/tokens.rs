@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use unstuck_core::api_token::{ApiToken, TokenChange, TokenChangeKind, TokenCommand, decide_token};
 use unstuck_core::decide::check_texts;
 use unstuck_core::event::Actor;
@@ -87,14 +87,19 @@ fn entry(order: &TokenOrder, change: &TokenChange, at: Time) -> AuditRecord {
     }
 }
 
-/// A token as it is told: nobody needs to see digests.
+/// A token as it is told, in the forms of the API: nobody needs to see digests.
 fn without_digests(token: &ApiToken) -> Value {
-    let mut told = serde_json::to_value(token).unwrap_or_default();
-    if let Some(fields) = told.as_object_mut() {
-        fields.remove("digest");
-        if let Some(previous) = fields.get_mut("previous").and_then(Value::as_object_mut) {
-            previous.remove("digest");
-        }
-    }
-    told
+    let time = |at: Option<Time>| at.map(|at| at.to_string());
+    json!({
+        "id": token.id.to_string(),
+        "name": token.name,
+        "role": token.role.word(),
+        "actions": token.actions,
+        "flows": token.flows,
+        "origin": token.origin,
+        "payloads": token.payloads,
+        "expiresAt": time(token.expires_at),
+        "revokedAt": time(token.revoked_at),
+        "oldSecretUntil": time(token.previous.as_ref().map(|previous| previous.until)),
+    })
 }

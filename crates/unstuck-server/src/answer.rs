@@ -13,6 +13,8 @@ const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json;
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 const YAML: HeaderValue = HeaderValue::from_static("application/yaml; charset=utf-8");
+const METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
 
 /// What a request is answered with.
@@ -34,6 +36,8 @@ pub(crate) enum Content {
     Text(String),
     Html(String),
     Yaml(String),
+    /// The text form of metrics.
+    Metrics(String),
     /// Events, as they come.
     Events(Body),
 }
@@ -65,6 +69,7 @@ impl Answer {
             | Content::Text(_)
             | Content::Html(_)
             | Content::Yaml(_)
+            | Content::Metrics(_)
             | Content::Events(_) => "null",
         }
     }
@@ -89,6 +94,10 @@ impl Answer {
         }
     }
 
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
     pub(crate) fn into_response(self) -> Response {
         let (kind, body) = match self.content {
             Content::Nothing => (None, Body::empty()),
@@ -97,6 +106,7 @@ impl Answer {
             Content::Text(text) => (Some(TEXT), Body::from(text)),
             Content::Html(text) => (Some(HTML), Body::from(text)),
             Content::Yaml(text) => (Some(YAML), Body::from(text)),
+            Content::Metrics(text) => (Some(METRICS), Body::from(text)),
             Content::Events(body) => (Some(EVENTS), body),
         };
         let mut response = Response::new(body);

@@ -12,6 +12,7 @@ use unstuck_service::{Service, ServiceError};
 use unstuck_store::contract::{OnChange, Reader};
 
 use crate::event_pages::EventPages;
+use crate::metrics::Metrics;
 use crate::settings::ServerSettings;
 
 /// A server without its sockets.
@@ -34,6 +35,7 @@ pub struct App {
     pub(crate) event_pages: EventPages,
     requests: AtomicU64,
     tokens: RwLock<Arc<KnownTokens>>,
+    pub(crate) metrics: Metrics,
     pub(crate) token_uses: TokenUses,
     /// Changes under an idempotency key that are being carried out.
     pub(crate) in_flight: InFlight,
@@ -60,6 +62,7 @@ impl App {
             event_pages: EventPages::default(),
             requests: AtomicU64::new(0),
             tokens: RwLock::default(),
+            metrics: Metrics::default(),
             token_uses: TokenUses::default(),
             in_flight: InFlight::default(),
             _watcher: watcher,

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{RawPathParams, Request, State};
@@ -111,12 +112,14 @@ async fn answer_route(
     path: RawPathParams,
     request: Request,
 ) -> Response {
-    let id = request_id(&app, request.headers());
+    let (id, begun) = (request_id(&app, request.headers()), Instant::now());
     let answered = match read_call(&app, route, peer, id.clone(), &path, request).await {
         Ok(call) => handle_call(route, call).await,
         Err(problem) => Err(problem),
     };
-    finish(answered.unwrap_or_else(|problem| problem.into_answer(&id)), &id)
+    let answer = answered.unwrap_or_else(|problem| problem.into_answer(&id));
+    app.metrics.record(route, answer.status(), begun.elapsed());
+    finish(answer, &id)
 }
 
 /// Takes over the id of a request, or gives it one.

@@ -13,6 +13,7 @@ mod events;
 
 mod handler;
 mod health;
+mod metrics;
 mod openapi;
 mod pages;
 mod parameter;

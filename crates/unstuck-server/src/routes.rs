@@ -9,7 +9,7 @@ use crate::parameter::{Parameter, ParameterKind};
 use crate::route::Handler::{Async, Change, Direct, Query};
 use crate::route::Verb::{Delete, Get, Post};
 use crate::route::{Handler, Route, Verb};
-use crate::{events, health, openapi, pages};
+use crate::{events, health, metrics, openapi, pages};
 
 const READERS: Access = Access::Roles(&[Role::Viewer]);
 const RUN_READERS: Access = Access::Roles(&[Role::Viewer, Role::Client]);
@@ -65,6 +65,8 @@ pub(crate) static ROUTES: &[Route] = &[
         .about("Whether the server makes progress: 200, or 503."),
     route(Get, "/health", READERS, "checkHealth", Query(health::details))
         .about("What was looked at, and what is wrong."),
+    route(Get, "/metrics", READERS, "getMetrics", Query(metrics::show))
+        .about("Counters and gauges, for Prometheus."),
     route(Get, "/openapi.json", Access::Public, "describeApi", Direct(openapi::show))
         .about("This description of the API."),
     route(Get, "/docs", Access::Public, "readDocs", Direct(pages::docs)).about("The same for people."),

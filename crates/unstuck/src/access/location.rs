@@ -17,6 +17,8 @@ const VARIABLE: &str = "UNSTUCK_STORE";
 
 /// The variable that has the token for it.
 const TOKEN_VARIABLE: &str = "UNSTUCK_TOKEN";
+/// The variable that names the file that has it.
+const TOKEN_FILE_VARIABLE: &str = "UNSTUCK_TOKEN_FILE";
 /// The variable that names a server.
 const SERVER_VARIABLE: &str = "UNSTUCK_SERVER";
 
@@ -95,9 +97,7 @@ impl StoreLocation {
             CommandError::new(format!("{whence}: {bad}"))
         })?;
         let option = if is_given { format!(" --server {}", text::shell_word(url)) } else { String::new() };
-        let token = std::env::var(TOKEN_VARIABLE).ok().map(|token| token.trim().to_owned());
-        let token = token.filter(|token| !token.is_empty());
-        let server = Some(Client::new(address, user_name()).with_token(token));
+        let server = Some(Client::new(address, user_name()).with_token(find_token()?));
         Ok(StoreLocation { directory: PathBuf::new(), option, server })
     }
 
@@ -135,6 +135,19 @@ impl StoreLocation {
             ))
         })
     }
+}
+
+/// Returns the token for a server: of the variable, or of the file that another one names.
+fn find_token() -> Result<Option<String>, CommandError> {
+    let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.trim().is_empty());
+    if let Some(token) = variable(TOKEN_VARIABLE) {
+        return Ok(Some(token.trim().to_owned()));
+    }
+    let Some(file) = variable(TOKEN_FILE_VARIABLE) else { return Ok(None) };
+    let token = std::fs::read_to_string(&file).map_err(|error| {
+        CommandError::new(format!("{TOKEN_FILE_VARIABLE}: cannot read {file}: {}", without_os_number(&error)))
+    })?;
+    Ok(Some(token.trim().to_owned()))
 }
 
 /// Returns the folder from the environment, else the platform's folder for user data.
