@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use unstuck_core::decide::check_texts;
 use unstuck_core::event::Actor;
 use unstuck_core::id::FlowId;
@@ -70,9 +70,9 @@ impl FlowsOutcome {
     /// An entry for each version that is new, there again or deleted. Its definition is kept with the version.
     fn audit(&self, call: &Call, reason: Option<&Arc<str>>, at: Time) -> Vec<AuditRecord> {
         let of = |record: &FlowRecord| json!({ "version": record.version, "id": record.id.to_string() });
-        let entry = |what: &str, record: &FlowRecord, before, after| {
+        let entry = |what: &str, record: &FlowRecord, before: Option<Value>, after: Option<Value>| {
             let thing = Some(record.name.clone());
-            call.entry(at, what, (None, thing), reason.cloned(), values(before, after))
+            call.entry(at, what, (None, thing), reason.cloned(), values(before.as_ref(), after.as_ref()))
         };
         let applied = self.applied.iter().filter_map(|(record, what)| match what {
             FlowChangeKind::Added => entry("flow.added", record, None, Some(of(record))),
@@ -159,7 +159,9 @@ impl<S: Store> Engine<S> {
                 let _ = self.flows.take_kept(record, flow.clone());
             }
         }
-        ids.into_iter().for_each(|id| self.release_flow(id));
+        for id in ids {
+            self.release_flow(id);
+        }
         Ok(plan.outcome)
     }
 

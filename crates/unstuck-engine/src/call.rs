@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
 use unstuck_core::command::Command;
 use unstuck_core::event::Actor;
 use unstuck_core::id::{BulkId, RunId};
@@ -69,7 +70,7 @@ impl Subject {
             }
             Request::Forget { runs, .. } => Some(Subject::Forget(runs.iter().map(|(run, _)| *run).collect())),
             Request::Bulk { bulk, command, .. } => {
-                Some(Subject::Bulk { bulk: *bulk, verb: bulk_verb(command) })
+                Some(Subject::Bulk { bulk: *bulk, verb: bulk_verb(*command) })
             }
             Request::Executor(_) | Request::Lost { .. } => None,
         }
@@ -99,7 +100,7 @@ fn verb(command: &Command) -> &'static str {
     }
 }
 
-fn bulk_verb(command: &BulkCommand) -> &'static str {
+fn bulk_verb(command: BulkCommand) -> &'static str {
     match command {
         BulkCommand::Pause => "bulk.pause",
         BulkCommand::Unpause => "bulk.unpause",
@@ -156,8 +157,8 @@ impl Call {
 }
 
 /// What something was and is, as JSON.
-pub(crate) fn values(before: Option<serde_json::Value>, after: Option<serde_json::Value>) -> AuditChange {
-    AuditChange::Values { before: before.as_ref().map(Json::of), after: after.as_ref().map(Json::of) }
+pub(crate) fn values(before: Option<&Value>, after: Option<&Value>) -> AuditChange {
+    AuditChange::Values { before: before.map(Json::of), after: after.map(Json::of) }
 }
 
 impl<S: Store> Engine<S> {

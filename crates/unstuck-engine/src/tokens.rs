@@ -83,7 +83,10 @@ fn entry(order: &TokenOrder, change: &TokenChange, at: Time) -> AuditRecord {
         run: None,
         thing: Some(change.after.name.clone()),
         reason: order.reason.clone(),
-        change: values(change.before.as_ref().map(without_digests), Some(without_digests(&change.after))),
+        change: values(
+            change.before.as_ref().map(without_digests).as_ref(),
+            Some(&without_digests(&change.after)),
+        ),
     }
 }
 

@@ -120,8 +120,8 @@ fn compile_input(
     scope: &Scope<'_>,
     problems: &mut Problems<'_>,
 ) -> Option<Template> {
-    let scope = Scope { secrets: matches!(given.kind, "action" | "run" | "http"), ..*scope };
     const NOTHING: Template = Template::Fixed(Json::NULL);
+    let scope = Scope { secrets: matches!(given.kind, "action" | "run" | "http"), ..*scope };
     if given.kind == "http" {
         let compiled = http::compile_request(&given.own.spot("http")?, &scope, problems);
         return Some(compiled.unwrap_or(NOTHING));

@@ -51,7 +51,9 @@ impl Flows {
             }
             next = next.max(place + 1);
         }
-        records.iter().for_each(|record| self.keep(record.clone()));
+        for record in records {
+            self.keep(record.clone());
+        }
         Ok(())
     }
 

@@ -110,12 +110,12 @@ impl Batch {
             }
             Subject::Forget(runs) => {
                 let all: Vec<String> = runs.iter().map(ToString::to_string).collect();
-                let change = values(Some(json!({ "runs": all })), None);
+                let change = values(Some(&json!({ "runs": all })), None);
                 call.entry(at, "run.forget", (runs.first().copied(), None), None, change)
             }
             Subject::Bulk { bulk, verb } => {
                 let (was, is) = self.things.states_of(*bulk).filter(|_| answer == Answer::Done)?;
-                let change = values(Some(json!({ "state": was })), Some(json!({ "state": is })));
+                let change = values(Some(&json!({ "state": was })), Some(&json!({ "state": is })));
                 call.entry(at, verb, (None, Some(bulk.to_string().into())), None, change)
             }
         }

@@ -222,15 +222,12 @@ impl StreamRedactor {
             if !is_end && patterns().any(|pattern| pattern.len() > rest.len() && pattern.starts_with(rest)) {
                 break;
             }
-            match patterns().find(|pattern| rest.starts_with(pattern)) {
-                Some(pattern) => {
-                    kept.extend_from_slice(MARK.as_bytes());
-                    at += pattern.len();
-                }
-                None => {
-                    kept.push(rest[0]);
-                    at += 1;
-                }
+            if let Some(pattern) = patterns().find(|pattern| rest.starts_with(pattern)) {
+                kept.extend_from_slice(MARK.as_bytes());
+                at += pattern.len();
+            } else {
+                kept.push(rest[0]);
+                at += 1;
             }
         }
         self.pending = pending[at..].to_vec();
