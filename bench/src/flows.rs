@@ -51,6 +51,7 @@ pub fn start(ticket: u64, flow: &Arc<str>, key: Option<Arc<str>>, input: &Json) 
             version: None,
             key,
             input: input.clone(),
+            labels: None,
             priority: 0,
             deadline: None,
             on_duplicate: OnDuplicate::Return,

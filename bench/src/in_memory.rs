@@ -56,6 +56,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
             run: id,
             key: None,
             input: StartInput::New(Json::NULL),
+            labels: None,
             priority: 0,
             deadline: None,
             origin: Origin::Root,

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use unstuck_core::command::Command;
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
+use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::run::RunState;
 use unstuck_core::time::Time;
 use unstuck_engine::request::Request;
-use unstuck_store::contract::{GroupFilter, Reader, RunFilter, Store};
+use unstuck_store::contract::{GroupFilter, LabelFilter, Reader, RunFilter, RunSort, StepMark, Store};
 
 use crate::durable::{Bench, Driven, Load};
 use crate::figures::percentile;
@@ -107,6 +108,35 @@ fn ask_all(
     took
 }
 
+/// Asks for one page of a list.
+fn list(what: &'static str, filter: RunFilter, sort: RunSort) -> Question {
+    (what, Box::new(move |reader| drop(reader.page(&filter, sort, None, PAGE).expect("lists"))))
+}
+
+/// Filters by labels, keys, open attempts, marks of steps, and time; several of them find nothing in as many runs as a page
+/// may look at.
+fn filters_by_work(reader: &dyn Reader, some: RunId, time: Time) -> Vec<(&'static str, RunFilter)> {
+    let all = || RunFilter { roots_only: true, ..RunFilter::default() };
+    let failing = RunFilter { flow: Some("failing".into()), ..all() };
+    let version = reader.list(&failing, None, 1).expect("lists").first().map(|run| run.flow);
+    let steps = version.map(|version| vec![(version, StepIndex(0))]);
+    let label = LabelFilter { name: "team".into(), values: vec!["nobody".into()], versions: Vec::new() };
+    vec![
+        ("label, none", RunFilter { labels: vec![label], ..all() }),
+        ("beginning of a key, none", RunFilter { key_prefixes: vec!["nobody".into()], ..all() }),
+        ("has error (few)", RunFilter { has: vec![StepMark::Error], ..all() }),
+        ("has acknowledged, none", RunFilter { has: vec![StepMark::Acknowledged], ..all() }),
+        ("has scheduled", RunFilter { has: vec![StepMark::Scheduled], ..all() }),
+        ("policy, none", RunFilter { policies: vec!["nobody".into()], ..all() }),
+        ("action (few)", RunFilter { steps, ..all() }),
+        ("worker, none", RunFilter { workers: vec!["nobody".into()], ..all() }),
+        ("root, none", RunFilter { root: Some(some), ..RunFilter::default() }),
+        ("updated since", RunFilter { updated_since: Some(time), ..all() }),
+        ("updated since, none", RunFilter { updated_since: Some(Time(i64::MAX)), ..all() }),
+        ("part of a cause, none", RunFilter { cause: Some("nobody".into()), ..all() }),
+    ]
+}
+
 fn questions(reader: &dyn Reader) -> Vec<Question> {
     let all = || RunFilter { roots_only: true, ..RunFilter::default() };
     let of = |state| RunFilter { states: vec![state], ..all() };
@@ -137,10 +167,17 @@ fn questions(reader: &dyn Reader) -> Vec<Question> {
         ("since", RunFilter { since: Some(time), ..all() }),
         ("group of errors", RunFilter { group: Some(group), ..all() }),
     ];
-    let list = |(what, filter): (&'static str, RunFilter)| -> Question {
-        (what, Box::new(move |reader| drop(reader.list(&filter, None, PAGE).expect("lists"))))
-    };
-    let mut questions: Vec<Question> = filters.into_iter().map(list).collect();
+    let mut questions: Vec<Question> = Vec::new();
+    for (what, filter) in filters.into_iter().chain(filters_by_work(reader, some, time)) {
+        questions.push(list(what, filter, RunSort::Created));
+    }
+    questions.push(list("changed last first", all(), RunSort::Updated));
+    questions.push(list(
+        "changed last first, state cancelled (few)",
+        of(RunState::Cancelled),
+        RunSort::Updated,
+    ));
+    questions.push(list("resumed first first", all(), RunSort::NextResume));
     questions.push(("one run", Box::new(move |reader| drop(reader.run(some).expect("reads")))));
     let day = Time(time.0 - 24 * 60 * 60 * 1_000);
     questions.push(("counts", Box::new(move |reader| drop(reader.count_runs(day).expect("counts")))));

@@ -81,11 +81,16 @@ pub enum Query {
     /// What needs a person, who executes, what comes next.
     Status,
     /// A page of runs.
-    Runs(RunsQuery),
+    Runs(Box<RunsQuery>),
+    Counts(Box<CountsQuery>),
     /// The run document.
-    Show { run: String },
+    Show {
+        run: String,
+    },
     /// An explanation, for programs.
-    Explain { run: String },
+    Explain {
+        run: String,
+    },
     /// An explanation, for people.
     ExplainPage {
         run: String,
@@ -93,37 +98,75 @@ pub enum Query {
         columns: Option<usize>,
     },
     /// A page of a run's history.
-    History { run: String, after: u64, limit: usize },
+    History {
+        run: String,
+        after: u64,
+        limit: usize,
+    },
     /// What the attempts of a run printed; of one step, if so wanted.
-    Logs { run: String, step: Option<String> },
+    Logs {
+        run: String,
+        step: Option<String>,
+    },
     /// The policies, in the order in which they match, and what they have done.
     Policies,
     /// One of them, and what was changed of it.
-    Policy { name: String },
+    Policy {
+        name: String,
+    },
     /// Policies as they are kept; all of them, or those of these names.
-    Kept { names: Vec<String> },
+    Kept {
+        names: Vec<String>,
+    },
     /// A page of what was changed of policies.
-    Audit { name: Option<String>, before: Option<u64>, limit: usize },
+    Audit {
+        name: Option<String>,
+        before: Option<u64>,
+        limit: usize,
+    },
     /// What a policy would do, or would have done.
     Trial(TrialQuery),
     /// Groups of errors.
     Errors(ErrorsQuery),
     /// One of them, and what is in error now.
-    ErrorGroup { group: String },
+    ErrorGroup {
+        group: String,
+    },
     /// Whether the second of two names is a step of the run that the first names, or another run.
-    Names { first: String, second: String },
+    Names {
+        first: String,
+        second: String,
+    },
     /// Bulk actions, newest first.
-    Bulks { open_only: bool, after: Option<String>, limit: usize },
+    Bulks {
+        open_only: bool,
+        after: Option<String>,
+        limit: usize,
+    },
     /// One of them, as it stands.
-    Bulk { bulk: String },
+    Bulk {
+        bulk: String,
+    },
     /// A page of its targets.
-    BulkTargets { bulk: String, from: u64, limit: usize },
+    BulkTargets {
+        bulk: String,
+        from: u64,
+        limit: usize,
+    },
     /// The flows that can be started, by name.
-    Flows { after: Option<String>, limit: usize },
+    Flows {
+        after: Option<String>,
+        limit: usize,
+    },
     /// A version of a flow: the newest, or the one that is named.
-    Flow { flow: String, version: Option<String> },
+    Flow {
+        flow: String,
+        version: Option<String>,
+    },
     /// Tokens of the API; without `all`, those that let somebody in.
-    Tokens { all: bool },
+    Tokens {
+        all: bool,
+    },
 }
 
 /// Something that is asked about tokens.
@@ -199,7 +242,7 @@ pub struct NewBulk {
     /// Only what needs a person.
     #[serde(default)]
     pub needs_person: bool,
-    /// Only runs whose flow has all of these, by name and value.
+    /// Only runs with these labels, as in [`RunsQuery`].
     #[serde(default)]
     pub labels: Vec<(String, String)>,
     #[serde(default)]
@@ -334,8 +377,35 @@ pub struct RunsQuery {
     pub states: Vec<RunState>,
     pub flow: Option<String>,
     pub key: Option<String>,
-    /// All of these, by name and value.
+    /// With a key that begins with one of these.
+    #[serde(default)]
+    pub key_prefixes: Vec<String>,
+    /// By name and value, of the run or else of its flow; of several values of one name any, of several names all.
     pub labels: Vec<(String, String)>,
+    /// Of one of these versions of its flow.
+    #[serde(default)]
+    pub versions: Vec<String>,
+    /// With a step of one of these kinds.
+    #[serde(default)]
+    pub has: Vec<StepMark>,
+    /// Whose next automatic resume one of these policies has scheduled, by name or id.
+    #[serde(default)]
+    pub policies: Vec<String>,
+    /// With an attempt of one of these actions that is queued, active or in error, by short or full name.
+    #[serde(default)]
+    pub actions: Vec<String>,
+    /// With an attempt that one of these workers holds.
+    #[serde(default)]
+    pub workers: Vec<String>,
+    /// Children and handlers of this run.
+    #[serde(default)]
+    pub parent: Option<String>,
+    /// All runs below this one.
+    #[serde(default)]
+    pub root: Option<String>,
+    /// Changed at this time or later.
+    #[serde(default, with = "crate::json_form::optional_time")]
+    pub updated_since: Option<Timestamp>,
     /// Started at this time or later.
     #[serde(default, with = "crate::json_form::optional_time")]
     pub since: Option<Timestamp>,
@@ -349,8 +419,96 @@ pub struct RunsQuery {
     /// Children and handlers too.
     pub all: bool,
     pub limit: usize,
-    /// The last run of the page before.
+    #[serde(default)]
+    pub sort: RunSort,
+    /// Where the page before says that the list goes on; by start also a run.
     pub after: Option<String>,
+}
+
+/// What a step of a run may be like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum StepMark {
+    Error,
+    Held,
+    /// In error, and acknowledged.
+    Acknowledged,
+    /// In error, and a policy has scheduled its resume.
+    Scheduled,
+}
+
+impl StepMark {
+    pub const ALL: [StepMark; 4] =
+        [StepMark::Error, StepMark::Held, StepMark::Acknowledged, StepMark::Scheduled];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            StepMark::Error => "error",
+            StepMark::Held => "held",
+            StepMark::Acknowledged => "acknowledged",
+            StepMark::Scheduled => "scheduled",
+        }
+    }
+}
+
+/// The order of a list of runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RunSort {
+    /// Started last first.
+    #[default]
+    #[serde(rename = "-created")]
+    Created,
+    /// Changed last first.
+    #[serde(rename = "-updated")]
+    Updated,
+    /// Resumed first first; only those that a policy resumes.
+    #[serde(rename = "nextAutoResume")]
+    NextAutoResume,
+}
+
+impl RunSort {
+    pub const ALL: [RunSort; 3] = [RunSort::Created, RunSort::Updated, RunSort::NextAutoResume];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            RunSort::Created => "-created",
+            RunSort::Updated => "-updated",
+            RunSort::NextAutoResume => "nextAutoResume",
+        }
+    }
+}
+
+/// Which runs to count, and by what. Of the filters, order and page mean nothing.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CountsQuery {
+    pub filter: RunsQuery,
+    pub by: CountBy,
+}
+
+/// What runs are counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CountBy {
+    State,
+    Flow,
+    /// The groups of their open errors: a run counts in each.
+    Group,
+    /// The full names of actions with an attempt that is queued, active or in error: a run counts in each.
+    Action,
+}
+
+impl CountBy {
+    pub const ALL: [CountBy; 4] = [CountBy::State, CountBy::Flow, CountBy::Group, CountBy::Action];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            CountBy::State => "state",
+            CountBy::Flow => "flow",
+            CountBy::Group => "group",
+            CountBy::Action => "action",
+        }
+    }
 }
 
 /// Something that is asked of one run.

@@ -19,7 +19,7 @@ pub struct Run {
     pub version: String,
     /// Its key, if it has one.
     pub key: Option<String>,
-    /// The labels of its flow.
+    /// Its labels, and those of its flow that it does not give another value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     pub state: String,

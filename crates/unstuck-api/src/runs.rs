@@ -71,8 +71,35 @@ impl RunState {
 #[serde(rename_all = "camelCase")]
 pub struct RunsView {
     pub runs: Vec<RunLine>,
-    /// What to give as `--after` for the next page; none where this is the last.
+    /// What to give as `--after` for the next page; none where this is the last. A page may be short although more follow.
     pub next: Option<String>,
+}
+
+/// How many runs there are of each kind, most first.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CountsView {
+    pub counts: Vec<RunCount>,
+    /// Whether all runs were counted; otherwise there are more.
+    pub complete: bool,
+    /// When it was counted.
+    #[serde(with = "crate::json_form::time")]
+    pub at: Timestamp,
+}
+
+/// How many runs are of one kind: one of the names is given.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunCount {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    pub count: u64,
 }
 
 /// A run in a list.
@@ -84,11 +111,11 @@ pub struct RunLine {
     pub flow: String,
     pub version: String,
     pub key: Option<String>,
-    /// The labels of its flow.
+    /// Its labels, and those of its flow that it does not give another value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     pub state: String,
-    /// Which of `error` and `held` steps of it are in, whatever its state is.
+    /// Which of `error`, `held`, `acknowledged` and `scheduled` steps of it are, whatever its state is.
     #[serde(default)]
     pub has: Vec<String>,
     /// Whether it has something to do and no process is executing it.

@@ -89,7 +89,14 @@ fn call_of_query(query: &Query) -> Option<HttpCall> {
         // Which process that is does not matter to somebody on another machine.
         Query::Owner | Query::Executing | Query::Names { .. } | Query::Key { .. } => return None,
         Query::Status => get(&["v1", "status"]),
-        Query::Runs(wanted) => call_of_runs(wanted),
+        Query::Runs(wanted) => with_filters(HttpCall::get(&["v1", "runs"]), wanted)
+            .with("sort", Some(wanted.sort.word()))
+            .with("limit", Some(wanted.limit.min(1_000)))
+            .with("after", wanted.after.as_ref()),
+        Query::Counts(wanted) => {
+            let call = HttpCall::get(&["v1", "runs", "counts"]);
+            with_filters(call, &wanted.filter).with("by", Some(wanted.by.word()))
+        }
         Query::Show { run } => get(&["v1", "runs", run]),
         Query::Explain { run } => get(&["v1", "runs", run, "explain"]),
         Query::ExplainPage { run, columns } => {
@@ -125,8 +132,23 @@ fn call_of_query(query: &Query) -> Option<HttpCall> {
     })
 }
 
-fn call_of_runs(wanted: &RunsQuery) -> HttpCall {
-    let mut call = HttpCall::get(&["v1", "runs"]);
+/// Adds the filters of lists and counts.
+fn with_filters(mut call: HttpCall, wanted: &RunsQuery) -> HttpCall {
+    let texts = [
+        ("version", &wanted.versions),
+        ("keyPrefix", &wanted.key_prefixes),
+        ("policy", &wanted.policies),
+        ("action", &wanted.actions),
+        ("worker", &wanted.workers),
+    ];
+    for (name, values) in texts {
+        for value in values {
+            call = call.with(name, Some(value));
+        }
+    }
+    for mark in &wanted.has {
+        call = call.with("has", Some(mark.word()));
+    }
     for state in &wanted.states {
         call = call.with("state", Some(state.word()));
     }
@@ -135,13 +157,14 @@ fn call_of_runs(wanted: &RunsQuery) -> HttpCall {
     }
     call.with("flow", wanted.flow.as_ref())
         .with("key", wanted.key.as_ref())
+        .with("parent", wanted.parent.as_ref())
+        .with("root", wanted.root.as_ref())
         .with("since", wanted.since)
         .with("until", wanted.until)
+        .with("updatedSince", wanted.updated_since)
         .with("group", wanted.group.as_ref())
         .with("cause", wanted.cause.as_ref())
         .with("all", wanted.all.then_some(true))
-        .with("limit", Some(wanted.limit.min(1_000)))
-        .with("after", wanted.after.as_ref())
 }
 
 fn call_of_errors(wanted: &ErrorsQuery) -> HttpCall {

@@ -10,6 +10,7 @@ use crate::id::RunId;
 use crate::json::{Json, Payload};
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::error::{Error, RunError};
+use crate::model::labels::Labels;
 use crate::model::log::AttemptLog;
 use crate::model::nesting::Nesting;
 use crate::model::run::{Origin, ParentAttempt, RunState};
@@ -149,6 +150,8 @@ pub struct Start {
     /// Unique in its flow, if given.
     pub key: Option<Arc<str>>,
     pub input: StartInput,
+    /// Its own labels. A run that the key has already keeps those that it was started with.
+    pub labels: Option<Arc<Labels>>,
     pub priority: i32,
     /// Its deadline, if not the flow's.
     pub deadline: Option<Time>,

@@ -10,6 +10,7 @@ use crate::json::Payload;
 use crate::model::attempt::{Outcome, ResumedBy, Worker};
 use crate::model::error::RunError;
 use crate::model::flow::StepIndex;
+use crate::model::labels::Labels;
 use crate::model::log::IgnoredLine;
 use crate::model::nesting::Nesting;
 use crate::model::run::{Limit, Origin, ParentAttempt, PausedBy, RunState};
@@ -173,6 +174,9 @@ pub struct Started {
     pub steps: u16,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Arc<str>>,
+    /// Its own labels, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Arc<Labels>>,
     pub input: Payload,
     /// A digest of the input, for runs with a key.
     #[serde(default, skip_serializing_if = "Option::is_none")]

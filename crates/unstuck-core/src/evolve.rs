@@ -138,6 +138,7 @@ pub(crate) fn new_run(started: &Started, at: Time) -> Run {
         seq: 0,
         flow: started.flow,
         key: started.key.clone(),
+        labels: started.labels.clone(),
         input: started.input.clone(),
         input_digest: started.input_digest.clone(),
         origin: started.origin.clone(),

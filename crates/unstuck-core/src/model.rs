@@ -6,6 +6,7 @@ pub mod error;
 pub mod expression;
 pub mod flow;
 pub mod http;
+pub mod labels;
 pub mod log;
 pub mod nesting;
 pub mod recent;

@@ -70,6 +70,12 @@ pub enum Refusal {
         /// How long it may be.
         max: usize,
     },
+    /// The run would have too many labels.
+    TooManyLabels {
+        labels: usize,
+        /// How many it may have.
+        max: usize,
+    },
     /// The reason is too long.
     LongReason {
         /// How many characters it has.
@@ -138,7 +144,9 @@ impl Refusal {
             Refusal::WrongState { .. } | Refusal::WrongRunState { .. } => "wrong-state",
             Refusal::BelongsTo { .. } | Refusal::RerunOfChild { .. } => "belongs-to-run",
             Refusal::KeyTaken { .. } | Refusal::KeyExists { .. } => "key-taken",
-            Refusal::BadName { .. } | Refusal::LongReason { .. } => "bad-request",
+            Refusal::BadName { .. } | Refusal::TooManyLabels { .. } | Refusal::LongReason { .. } => {
+                "bad-request"
+            }
             Refusal::BadInput(_) => "invalid",
             Refusal::TooManySignals { .. } | Refusal::TooManySignalNames { .. } => "too-many-signals",
             Refusal::TooLarge { .. } => "too-large",
@@ -190,6 +198,9 @@ impl fmt::Display for Refusal {
                     f,
                     "{what} is too long ({bytes} bytes, at most {max}); use a shorter one, such as a digest"
                 )
+            }
+            Refusal::TooManyLabels { labels, max } => {
+                write!(f, "the run has too many labels ({labels}, at most {max}); leave some out")
             }
             Refusal::LongReason { characters, max } => write!(
                 f,

@@ -6,7 +6,7 @@ use crate::model::unit::{ITEMS_PER_PART, Items, Round, StepRun, Unit, UnitCounts
 
 /// The form of what is kept. A state that was kept in another form is not read but made again from the history; so this
 /// is raised whenever a run has other fields, or [`evolve`](crate::evolve) makes something else of a history.
-pub const SNAPSHOT_FORMAT: u32 = 2;
+pub const SNAPSHOT_FORMAT: u32 = 3;
 
 /// No unit has ever had so many attempts or rounds.
 const MAX_COUNT: u32 = 1 << 31;

@@ -5,18 +5,26 @@ use std::sync::Arc;
 use crate::bulk::needs_person;
 use crate::home::{Homes, run_has_work};
 use crate::id::{FlowId, RunId};
+use crate::model::flow::StepIndex;
+use crate::model::labels::Labels;
 use crate::model::run::{Attention, Phase, Run, RunOutcome, RunState};
-use crate::model::unit::{AutoResume, UnitState};
+use crate::model::unit::{AttemptPhase, AutoResume, Unit, UnitState};
 use crate::policy::PolicyRef;
 use crate::time::Time;
 
 /// A run, as lists tell it.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one answer about the run, and none excludes another"
+)]
 pub struct RunSummary {
     pub id: RunId,
     /// The version of its flow.
     pub flow: FlowId,
     pub key: Option<Arc<str>>,
+    /// Its own labels, without those of its flow.
+    pub labels: Option<Arc<Labels>>,
     pub generation: u32,
     /// The number of its last event.
     pub seq: u64,
@@ -40,14 +48,22 @@ pub struct RunSummary {
     pub cause: Option<Arc<str>>,
     /// What a policy resumes first: when, and which policy.
     pub next_resume: Option<(Time, PolicyRef)>,
+    /// Whether a step in error was acknowledged.
+    pub has_acknowledged: bool,
+    /// The steps with an attempt that is queued, active or in error, in order.
+    pub open_steps: Vec<StepIndex>,
+    /// Those that hold an attempt now, by name, each once.
+    pub workers: Vec<Arc<str>>,
 }
 
 impl RunSummary {
     pub fn of(run: &Run) -> RunSummary {
+        let open = OpenWork::of(run);
         RunSummary {
             id: run.id,
             flow: run.flow,
             key: run.key.clone(),
+            labels: run.labels.clone(),
             generation: run.generation,
             seq: run.seq,
             state: run.state(),
@@ -62,6 +78,9 @@ impl RunSummary {
             updated_at: run.updated_at,
             cause: cause(run),
             next_resume: next_resume(run).map(|resume| (resume.due, resume.policy)),
+            has_acknowledged: open.has_acknowledged,
+            open_steps: open.steps,
+            workers: open.workers,
         }
     }
 
@@ -72,6 +91,49 @@ impl RunSummary {
     /// Whether it is idle where these homes are driven (see [`is_idle`](crate::home::is_idle)).
     pub fn is_idle(&self, homes: &Homes) -> bool {
         self.has_work && !homes.drives(self.home.as_ref())
+    }
+}
+
+/// What is open in a run that is not final.
+#[derive(Default)]
+struct OpenWork {
+    has_acknowledged: bool,
+    steps: Vec<StepIndex>,
+    workers: Vec<Arc<str>>,
+}
+
+impl OpenWork {
+    fn of(run: &Run) -> OpenWork {
+        let mut open = OpenWork::default();
+        if run.is_final() {
+            return open;
+        }
+        run.each_unit(|unit, state| {
+            open.has_acknowledged |= is_acknowledged(state);
+            if has_open_attempt(state) && open.steps.last() != Some(&unit.step) {
+                open.steps.push(unit.step);
+            }
+            open.workers.extend(worker_of(state).cloned());
+        });
+        open.workers.sort_unstable();
+        open.workers.dedup();
+        open
+    }
+}
+
+fn is_acknowledged(unit: &Unit) -> bool {
+    matches!(&unit.state, UnitState::Error { acknowledged: Some(_), .. })
+}
+
+fn has_open_attempt(unit: &Unit) -> bool {
+    matches!(&unit.state, UnitState::Ready(_) | UnitState::Active(_) | UnitState::Error { .. })
+}
+
+/// Returns the name of the worker that holds an attempt of this unit.
+pub fn worker_of(unit: &Unit) -> Option<&Arc<str>> {
+    match &unit.state.live()?.doing {
+        AttemptPhase::Dequeued { worker, .. } | AttemptPhase::Working { worker, .. } => Some(&worker.name),
+        AttemptPhase::Child { .. } => None,
     }
 }
 

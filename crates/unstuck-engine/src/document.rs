@@ -12,6 +12,7 @@ use unstuck_core::event::Event;
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::error::{Error, RunError};
 use unstuck_core::model::flow::{Flow, StepIndex};
+use unstuck_core::model::labels::all_labels;
 use unstuck_core::model::run::{Phase, Run, RunOutcome};
 use unstuck_core::model::unit::{AutoResume, Items, StepRun, Unit, UnitRef, UnitState};
 use unstuck_core::reason;
@@ -43,7 +44,7 @@ pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<
         flow: flow.name.to_string(),
         version: flow.version.to_string(),
         key: run.key.as_deref().map(str::to_owned),
-        labels: flow.labels.clone(),
+        labels: all_labels(run.labels.as_deref(), &flow.labels),
         state: run.state().word().to_owned(),
         idle: false,
         go_on: None,

@@ -11,6 +11,7 @@ use unstuck_core::event::{Actor, Event};
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::labels::Labels;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{CallOutcome, PutFlowError, StoreError};
@@ -101,6 +102,8 @@ pub struct StartRun {
     /// Unique in its flow, if given.
     pub key: Option<Arc<str>>,
     pub input: Json,
+    /// Its own labels, beside those of its flow.
+    pub labels: Option<Arc<Labels>>,
     /// Higher first.
     pub priority: i32,
     /// Its deadline, if not the flow's.

@@ -87,6 +87,7 @@ impl<S: Store> Bench<S> {
             version: None,
             key: None,
             input: Json::NULL,
+            labels: None,
             priority: 0,
             deadline: None,
             on_duplicate: OnDuplicate::Return,

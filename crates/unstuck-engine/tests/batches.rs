@@ -132,6 +132,7 @@ impl<S: Store> Bench<S> {
             version: None,
             key: key.map(Arc::from),
             input,
+            labels: None,
             priority: 0,
             deadline: None,
             on_duplicate: OnDuplicate::Return,

@@ -53,6 +53,7 @@ fn start_of(key: Option<&str>) -> StartRun {
         version: None,
         key: key.map(Into::into),
         input: Json::NULL,
+        labels: None,
         priority: 0,
         deadline: None,
         on_duplicate: OnDuplicate::Return,

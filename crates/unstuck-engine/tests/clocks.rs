@@ -74,6 +74,7 @@ impl House {
             version: None,
             key: None,
             input: Json::NULL,
+            labels: None,
             priority: 0,
             deadline: None,
             home: None,

@@ -52,6 +52,7 @@ impl Bench {
             version: None,
             key: key.map(Into::into),
             input: Json::NULL,
+            labels: None,
             priority,
             deadline: None,
             on_duplicate: OnDuplicate::Return,

@@ -61,6 +61,7 @@ fn start_of(flow: &str, version: Option<&str>) -> StartRun {
         version: version.map(Into::into),
         key: None,
         input: Json::NULL,
+        labels: None,
         priority: 0,
         deadline: None,
         on_duplicate: OnDuplicate::Return,

@@ -36,6 +36,7 @@ fn start_of(flow: &str) -> StartRun {
         version: None,
         key: None,
         input: Json::NULL,
+        labels: None,
         priority: 0,
         deadline: None,
         on_duplicate: OnDuplicate::Return,

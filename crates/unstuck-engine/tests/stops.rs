@@ -178,6 +178,7 @@ fn start_of(flow: &str) -> StartRun {
         version: None,
         key: None,
         input: Json::NULL,
+        labels: None,
         priority: 0,
         deadline: None,
         home: None,

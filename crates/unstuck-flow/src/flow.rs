@@ -6,6 +6,7 @@ use std::sync::Arc;
 use unstuck_core::decide::MAX_NAME_BYTES;
 use unstuck_core::id::FlowId;
 use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline, Flow, RunKind, Step, StepIndex};
+use unstuck_core::model::labels::MAX_LABEL_BYTES;
 use unstuck_core::model::recovery::RetryStrategy;
 use unstuck_core::time::Millis;
 
@@ -169,8 +170,6 @@ fn read_concurrency(
     Some(Concurrency { limit: limit.read_whole(1, what, problems)?, key, strict })
 }
 
-/// The longest value of a label.
-const MAX_LABEL_BYTES: usize = 512;
 /// How many labels a flow may have.
 const MAX_LABELS: usize = 64;
 

@@ -34,19 +34,46 @@ const VERSION: Parameter =
     parameter("version", ParameterKind::Text, "This version; the newest where it is not given.");
 const REASON: Parameter = parameter("reason", ParameterKind::Text, "Why.");
 
-const RUN_FILTERS: &[Parameter] = &[
-    parameter("state", ParameterKind::Text, "In this state, or with a step in it.").repeated(),
-    parameter("flow", ParameterKind::Text, "Of this flow."),
-    parameter("key", ParameterKind::Text, "With this key."),
-    parameter("label", ParameterKind::Text, "With this label, as `team:billing`.").repeated(),
-    parameter("since", ParameterKind::Time, "Started then or later."),
-    parameter("until", ParameterKind::Time, "Started before then."),
-    parameter("group", ParameterKind::Text, "With an error of this group, open or past."),
-    parameter("cause", ParameterKind::Text, "With an error whose cause contains this."),
-    parameter("all", ParameterKind::Flag, "Children and handlers too."),
+/// The filters of runs, and more parameters after them.
+macro_rules! run_filters {
+    ($($more:expr),* $(,)?) => {
+        &[
+            parameter("state", ParameterKind::Text, "In this state, or with a step in it.").repeated(),
+            parameter("flow", ParameterKind::Text, "Of this flow."),
+            parameter("version", ParameterKind::Text, "Of this version of its flow.").repeated(),
+            parameter("key", ParameterKind::Text, "With this key."),
+            parameter("keyPrefix", ParameterKind::Text, "With a key that begins so.").repeated(),
+            parameter("label", ParameterKind::Text, "With this label, of its own or of its flow, as `team:billing`.").repeated(),
+            parameter("has", ParameterKind::OneOf(MARKS), "With a step that is so.").repeated(),
+            parameter("policy", ParameterKind::Text, "Whose next automatic resume this policy has scheduled.").repeated(),
+            parameter("action", ParameterKind::Text, "With an attempt of this action that is queued, active or in error.").repeated(),
+            parameter("worker", ParameterKind::Text, "With an attempt that this worker holds.").repeated(),
+            parameter("parent", ParameterKind::Text, "Children and handlers of this run."),
+            parameter("root", ParameterKind::Text, "All runs below this one."),
+            parameter("since", ParameterKind::Time, "Started then or later."),
+            parameter("until", ParameterKind::Time, "Started before then."),
+            parameter("updatedSince", ParameterKind::Time, "Changed then or later."),
+            parameter("group", ParameterKind::Text, "With an error of this group, open or past."),
+            parameter("cause", ParameterKind::Text, "With an error whose cause contains this."),
+            parameter("all", ParameterKind::Flag, "Children and handlers too."),
+            $($more),*
+        ]
+    };
+}
+
+const MARKS: &[&str] = &["error", "held", "acknowledged", "scheduled"];
+const SORTS: &[&str] = &["-created", "-updated", "nextAutoResume"];
+const COUNTED: &[&str] = &["state", "flow", "group", "action"];
+const RUN_FILTERS: &[Parameter] = run_filters![
+    parameter("sort", ParameterKind::OneOf(SORTS), "The order; `-created` where it is not given."),
     LIMIT,
     AFTER,
 ];
+const COUNT_FILTERS: &[Parameter] = run_filters![parameter(
+    "by",
+    ParameterKind::OneOf(COUNTED),
+    "What they are counted by; `state` where it is not given."
+)];
 
 const fn route(
     verb: Verb,
@@ -137,9 +164,13 @@ pub(crate) static ROUTES: &[Route] = &[
         .takes(BodyKind::Json, "startManyBody")
         .gives(200, "startedMany"),
     route(Get, "/v1/runs", RUN_READERS, "listRuns", Query(runs::list))
-        .about("Runs, newest first.")
+        .about("Runs, newest first or in another order.")
         .with(RUN_FILTERS)
         .gives(200, "runs"),
+    route(Get, "/v1/runs/counts", READERS, "countRuns", Query(runs::count))
+        .about("How many runs there are of each kind.")
+        .with(COUNT_FILTERS)
+        .gives(200, "counts"),
     route(Get, "/v1/runs/{run}", RUN_READERS, "getRun", Async(runs::show))
         .about("The run document.")
         .with(&[WAIT, parameter("until", ParameterKind::OneOf(&["rest", "final"]), "What `wait` waits for.")])

@@ -3,10 +3,11 @@
 
 use jiff::Timestamp;
 use unstuck_api::bulk::ResultKind;
-use unstuck_api::request::{Choice, OnDuplicate};
+use unstuck_api::request::{Choice, OnDuplicate, RunSort, StepMark};
 use unstuck_api::runs::RunState;
 use unstuck_core::time::Time;
 use unstuck_core::{bulk, command, event, model};
+use unstuck_store::contract;
 
 /// The core counts in whole milliseconds: what is finer is cut off.
 pub fn to_core_time(at: Timestamp) -> Time {
@@ -25,6 +26,23 @@ pub(crate) fn to_core_choice(choice: Choice) -> event::Choice {
     match choice {
         Choice::Retry => event::Choice::Retry,
         Choice::None => event::Choice::None,
+    }
+}
+
+pub(crate) fn to_store_step_mark(mark: StepMark) -> contract::StepMark {
+    match mark {
+        StepMark::Error => contract::StepMark::Error,
+        StepMark::Held => contract::StepMark::Held,
+        StepMark::Acknowledged => contract::StepMark::Acknowledged,
+        StepMark::Scheduled => contract::StepMark::Scheduled,
+    }
+}
+
+pub(crate) fn to_store_run_sort(sort: RunSort) -> contract::RunSort {
+    match sort {
+        RunSort::Created => contract::RunSort::Created,
+        RunSort::Updated => contract::RunSort::Updated,
+        RunSort::NextAutoResume => contract::RunSort::NextResume,
     }
 }
 

@@ -1,42 +1,58 @@
 //! A page of runs.
 
-use unstuck_api::request::RunsQuery;
+use unstuck_api::request::{RunSort, RunsQuery};
 use unstuck_api::runs::{RunLine, RunsView};
-use unstuck_core::id::{FlowId, RunId};
+use unstuck_core::id::RunId;
+use unstuck_core::model::labels::all_labels;
 use unstuck_engine::read_flows::ReadFlows;
-use unstuck_store::contract::{Reader, RunFilter};
+use unstuck_store::contract::{Reader, RunPlace};
 
 use crate::service::{Service, ServiceError};
-use crate::{convert, errors, policies, run_name, set_aside};
+use crate::{convert, policies, run_cursor, run_filter, run_name, set_aside};
 
 /// So many runs are read at once, at most.
 pub const MOST: usize = 1_000;
 
-/// Returns a page of runs, newest first, each with its cause, next resume and idle state.
+/// Finds where a list goes on: by a cursor, or after a run.
+fn find_place(
+    reader: &dyn Reader,
+    flows: &ReadFlows,
+    wanted: &RunsQuery,
+    after: &str,
+) -> Result<RunPlace, ServiceError> {
+    if wanted.sort != RunSort::Created || run_cursor::is_cursor(after) {
+        return run_cursor::parse_cursor(wanted, after);
+    }
+    // The run may have been forgotten since it was shown.
+    Ok(RunPlace::Created(match after.parse::<RunId>() {
+        Ok(run) => run,
+        Err(_) => run_name::find_run(reader, flows, after)?,
+    }))
+}
+
+/// Returns a page of runs, each with its cause, next resume and idle state.
 pub(crate) fn list_runs(
     service: &Service,
     reader: &dyn Reader,
     flows: &ReadFlows,
     wanted: &RunsQuery,
 ) -> Result<RunsView, ServiceError> {
-    let before = match &wanted.after {
-        None => None,
-        // The run may have been forgotten since it was shown.
-        Some(after) => Some(match after.parse::<RunId>() {
-            Ok(run) => run,
-            Err(_) => run_name::find_run(reader, flows, after)?,
-        }),
-    };
-    let filter = build_filter(reader, flows, wanted)?;
-    let limit = wanted.limit.clamp(1, MOST);
-    let mut found = reader.list(&filter, before, limit + 1)?;
-    let next = (found.len() > limit).then(|| found[limit - 1].id.to_string());
-    found.truncate(limit);
+    let after = wanted.after.as_deref().map(|after| find_place(reader, flows, wanted, after)).transpose()?;
+    let filter = run_filter::build_filter(reader, flows, wanted)?;
+    let (sort, limit) = (convert::to_store_run_sort(wanted.sort), wanted.limit.clamp(1, MOST));
+    let page = reader.page(&filter, sort, after, limit)?;
+    let next = page.next.map(|place| run_cursor::format_cursor(wanted, &place)).transpose()?;
     let (mut runs, paused) = (Vec::new(), policies::load_pause(reader)?);
-    for run in found {
+    for run in page.runs {
         let (flow, version) = set_aside::find_flow_name(reader, flows, run.flow)?;
-        let labels = flows.get(reader, run.flow).map(|flow| flow.labels.clone()).unwrap_or_default();
-        let has = [(run.attention.error, "error"), (run.attention.held, "held")];
+        let of_flow = flows.get(reader, run.flow).map(|flow| flow.labels.clone()).unwrap_or_default();
+        let labels = all_labels(run.labels.as_deref(), &of_flow);
+        let has = [
+            (run.attention.error, "error"),
+            (run.attention.held, "held"),
+            (run.has_acknowledged, "acknowledged"),
+            (run.next_resume.is_some(), "scheduled"),
+        ];
         let set_aside = set_aside::find_set_aside(reader, flows, &run)?;
         let go_on = if set_aside.is_some() { None } else { service.continue_command(reader, &run, &[])? };
         runs.push(RunLine {
@@ -63,52 +79,4 @@ pub(crate) fn list_runs(
         });
     }
     Ok(RunsView { runs, next })
-}
-
-/// Converts the query to a filter of the store; resolves groups and labels.
-fn build_filter(
-    reader: &dyn Reader,
-    flows: &ReadFlows,
-    wanted: &RunsQuery,
-) -> Result<RunFilter, ServiceError> {
-    let text = |text: &Option<String>| text.as_deref().map(Into::into);
-    let group = wanted.group.as_deref().map(|group| errors::find_group(reader, group)).transpose()?;
-    let versions = if wanted.labels.is_empty() {
-        None
-    } else {
-        Some(list_versions_with_labels(reader, flows, &wanted.labels)?)
-    };
-    Ok(RunFilter {
-        states: wanted.states.iter().copied().map(convert::to_core_run_state).collect(),
-        flow: text(&wanted.flow),
-        versions,
-        key: text(&wanted.key),
-        parent: None,
-        roots_only: !wanted.all,
-        since: wanted.since.map(convert::to_core_time),
-        until: wanted.until.map(convert::to_core_time),
-        group: group.map(|group| group.group),
-        cause: text(&wanted.cause),
-    })
-}
-
-/// Lists the flow versions that have all of these labels. A version that cannot be compiled any more has none.
-pub(crate) fn list_versions_with_labels(
-    reader: &dyn Reader,
-    flows: &ReadFlows,
-    labels: &[(String, String)],
-) -> Result<Vec<FlowId>, ServiceError> {
-    let mut found = Vec::new();
-    let mut after = None;
-    loop {
-        let page = reader.flows(after, MOST)?;
-        let Some(last) = page.last() else { return Ok(found) };
-        after = Some(last.id);
-        for record in page {
-            let Ok(flow) = flows.get(reader, record.id) else { continue };
-            if labels.iter().all(|(name, value)| flow.labels.get(name) == Some(value)) {
-                found.push(record.id);
-            }
-        }
-    }
 }

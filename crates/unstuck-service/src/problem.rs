@@ -287,6 +287,9 @@ fn refusal_subject(refusal: &Refusal) -> ProblemSubject {
         Refusal::BadName { what, bytes, max } => {
             ProblemSubject { what: some(what), bytes: number(*bytes), max: number(*max), ..nothing() }
         }
+        Refusal::TooManyLabels { max, .. } => {
+            ProblemSubject { what: some(&"labels"), max: number(*max), ..nothing() }
+        }
         Refusal::LongReason { max, .. } => {
             ProblemSubject { what: some(&"reason"), max: number(*max), ..nothing() }
         }
@@ -380,6 +383,11 @@ mod tests {
                 Refusal::BadName { what: "the key", bytes: 300, max: 255 },
                 "bad-request",
                 json!({"what": "the key", "bytes": 300, "max": 255}),
+            ),
+            (
+                Refusal::TooManyLabels { labels: 40, max: 32 },
+                "bad-request",
+                json!({"what": "labels", "max": 32}),
             ),
             (
                 Refusal::LongReason { characters: 2_000, max: 1_000 },

@@ -24,8 +24,8 @@ use unstuck_store::contract::{CallOrigin, Reader};
 
 use crate::flows::flows_for_reading;
 use crate::{
-    apply_flows, bulk, change_policies, change_run, errors, explain, family, history, list, logs, owner,
-    policies, replay, run_name, show, start_run, status, tokens, try_policies,
+    apply_flows, bulk, change_policies, change_run, counts, errors, explain, family, history, list, logs,
+    owner, policies, replay, run_name, show, start_run, status, tokens, try_policies,
 };
 
 /// Where questions about runs are answered.
@@ -153,6 +153,7 @@ impl Service {
             }
             Query::Status => to_json(&status::build_status(self, reader, flows)?),
             Query::Runs(wanted) => to_json(&list::list_runs(self, reader, flows, wanted)?),
+            Query::Counts(wanted) => to_json(&counts::count_runs(reader, flows, wanted)?),
             Query::Show { run } => to_json(&show::show_run(self, reader, run)?),
             Query::Explain { run } => {
                 let explained = explain::explain_named_run(self, reader, run)?;

@@ -140,6 +140,7 @@ mod tests {
             version: None,
             key: None,
             input: Json::NULL,
+            labels: None,
             priority: 0,
             deadline: None,
             on_duplicate: OnDuplicate::Return,
@@ -157,7 +158,7 @@ mod tests {
         let (mut store, service) = unusable();
         let reader = store.reader();
         let wanted = RunsQuery { limit: 9, ..RunsQuery::default() };
-        let page = service.run_query(&*reader, &Query::Runs(wanted)).expect("lists");
+        let page = service.run_query(&*reader, &Query::Runs(Box::new(wanted))).expect("lists");
         let explain = Query::ExplainPage { run: "@latest".into(), columns: None };
         let explained = service.run_query(&*reader, &explain).expect("explains");
         let show = Query::Show { run: "@latest".into() };
@@ -212,7 +213,7 @@ mod tests {
         let (since, next_try) = (Time(1_800_000_000_000), Some(Time(1_800_000_060_000)));
         let service = Service::default();
         let read = || {
-            let wanted = Query::Runs(RunsQuery { limit: 9, ..RunsQuery::default() });
+            let wanted = Query::Runs(Box::new(RunsQuery { limit: 9, ..RunsQuery::default() }));
             let readings =
                 [wanted, Query::Show { run: "@latest".into() }, Query::Explain { run: "@latest".into() }];
             let [runs, show, explain] = readings.map(|reading| {

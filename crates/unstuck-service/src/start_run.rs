@@ -97,6 +97,7 @@ pub fn build_start(
         version: body.version.map(Arc::from),
         key: body.key.map(Arc::from),
         input,
+        labels: Some(Arc::new(body.labels)),
         priority: body.priority.unwrap_or(0),
         deadline: body.deadline.as_deref().map(|text| read_deadline(text, now)).transpose()?,
         on_duplicate: convert::to_core_on_duplicate(body.on_duplicate.unwrap_or_default()),

@@ -1,21 +1,28 @@
 //! Which runs a list looks at: their ids, newest first, from the index that leaves most out.
 
+use std::collections::BTreeSet;
+
 use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::run::RunState;
-use unstuck_store::contract::{RunFilter, StoreError};
+use unstuck_store::contract::{LabelFilter, RunFilter, StepMark, StoreError};
 
 use crate::error::store_error;
 use crate::table::flow;
 use crate::table::number;
+use crate::table::run_key;
 use crate::table::unsigned;
 
 /// Runs that may fit a filter: all that do are among them.
 pub(crate) struct Candidates {
     queries: Vec<IdQuery>,
+    /// Those that no query finds, in order.
+    listed: Vec<i64>,
     first: i64,
     end: i64,
+    /// Whether runs are among them whose rows are behind, or are missing.
+    pub(crate) have_fresh_runs: bool,
 }
 
 /// Some of them: each query walks one stretch of one index, from its end.
@@ -55,41 +62,67 @@ const OF_UNKNOWN_REST: &str = of_run!(
         AND state <> 'completed' AND state <> 'failed' AND state <> 'cancelled' AND state <> 'superseded'"
 );
 const WITH_GROUP: &str = of_error!("INDEXED BY error_grp_run WHERE grp = ?");
-const WITH_CAUSE: &str = of_error!("WHERE instr(json_extract(body, '$.cause'), ?) > 0");
+const WITH_ERROR: &str = of_error!("INDEXED BY error_run WHERE true");
+const WITH_LABEL: &str = "SELECT run FROM run_label
+    WHERE name = ? AND value = ? AND run >= ? AND run < ? ORDER BY run DESC LIMIT ?";
 const OF_KEY: &str = "SELECT run FROM run_key WHERE flow = ? AND key = ? AND run >= ? AND run < ? LIMIT ?";
 
 impl Candidates {
     /// Chooses the queries for a filter. Ids begin with the time of the start, so a time range is a range of ids.
+    /// `below` has the runs below the root that the filter asks for.
     pub(crate) fn for_filter(
         connection: &Connection,
         filter: &RunFilter,
         before: Option<RunId>,
+        below: Option<&BTreeSet<RunId>>,
     ) -> Result<Candidates, StoreError> {
         let bound = |id: Option<RunId>, none: i64| id.map_or(Ok(none), |id| number(id.0));
         let (since, until) = (filter.since.map(RunId::first_at), filter.until.map(RunId::first_at));
         let end = bound(before, i64::MAX)?.min(bound(until, i64::MAX)?);
-        let mut candidates = Candidates { queries: Vec::new(), first: bound(since, 0)?, end };
-        candidates.choose_indexes(connection, filter)?;
+        let mut candidates = Candidates {
+            queries: Vec::new(),
+            listed: Vec::new(),
+            first: bound(since, 0)?,
+            end,
+            have_fresh_runs: true,
+        };
+        match below {
+            Some(below) => {
+                let ids = below.iter().map(|run| number(run.0));
+                candidates.listed = ids.collect::<Result<_, _>>()?;
+            }
+            None => candidates.choose_indexes(connection, filter)?,
+        }
         Ok(candidates)
     }
 
-    /// Chooses the most selective index that the filter can use: key, parent, group, cause, version, then state.
+    /// Chooses the most selective index that the filter can use: key, parent, group, the beginning of a key, label, cause,
+    /// version, then state.
     fn choose_indexes(&mut self, connection: &Connection, filter: &RunFilter) -> Result<(), StoreError> {
         if let Some(key) = &filter.key {
             for flow in flow::list_flow_names(connection)? {
                 self.add_query(OF_KEY, [flow.to_string().into(), key.to_string().into()]);
             }
         } else if let Some(parent) = filter.parent {
+            self.have_fresh_runs = false;
             self.add_query(OF_PARENT, [number(parent.0)?.into()]);
         } else if let Some(group) = &filter.group {
             self.add_query(WITH_GROUP, [group.to_string().into()]);
-        } else if let Some(cause) = &filter.cause {
-            self.add_query(WITH_CAUSE, [cause.to_string().into()]);
-        } else if filter.flow.is_some() || filter.versions.is_some() {
-            self.add_version_queries(connection, filter)?;
-        } else if filter.states.is_empty() && !filter.roots_only {
-            self.add_query(ALL, []);
+        } else if let Some(runs) = list_runs_by_prefix(connection, filter)? {
+            self.listed = runs;
+        } else if let Some(label) = most_selective(&filter.labels) {
+            for value in &label.values {
+                self.add_query(WITH_LABEL, [label.name.to_string().into(), value.to_string().into()]);
+            }
+            self.have_fresh_runs = label.versions.is_empty();
+            self.add_version_queries(connection, filter, Some(&label.versions))?;
+        } else if filter.cause.is_some() {
+            self.add_query(WITH_ERROR, []);
+        } else if filter.flow.is_some() || filter.versions.is_some() || filter.steps.is_some() {
+            self.have_fresh_runs = false;
+            self.add_version_queries(connection, filter, None)?;
         } else {
+            self.have_fresh_runs = false;
             self.add_state_queries(filter);
         }
         Ok(())
@@ -98,36 +131,53 @@ impl Candidates {
     /// Adds a query for each wanted state. Runs with a step in error or held are found by the column `rests`,
     /// whatever else they do.
     fn add_state_queries(&mut self, filter: &RunFilter) {
+        let (states, rests) = (wanted_states(filter), wanted_rests(filter));
+        if states.len() == RunState::ALL.len() && !filter.roots_only {
+            return self.add_query(ALL, []);
+        }
         for is_child in wanted_child_flags(filter).iter().copied() {
-            for state in wanted_states(filter) {
+            for state in &states {
                 self.add_query(OF_STATE, [state.word().to_owned().into(), is_child.into()]);
             }
-            for rests in wanted_rests(filter).iter().copied() {
+            for rests in rests.iter().copied() {
                 self.add_query(AT_REST, [rests.into(), is_child.into()]);
             }
         }
-        if !wanted_rests(filter).is_empty() {
+        if !rests.is_empty() {
             self.add_query(OF_UNKNOWN_REST, []);
         }
     }
 
     /// Adds a query for each wanted version and state. Rows from before the column `version` have none, and are found
     /// by the name of the flow.
-    fn add_version_queries(&mut self, connection: &Connection, filter: &RunFilter) -> Result<(), StoreError> {
+    fn add_version_queries(
+        &mut self,
+        connection: &Connection,
+        filter: &RunFilter,
+        only: Option<&[FlowId]>,
+    ) -> Result<(), StoreError> {
         let known = match (&filter.flow, &filter.versions) {
             (Some(flow), _) => flow::list_versions(connection, Some(flow))?,
             (None, _) => flow::list_versions(connection, None)?,
         };
-        let is_wanted = |id: &FlowId| filter.versions.as_ref().is_none_or(|wanted| wanted.contains(id));
+        let has_step = |id: &FlowId| {
+            filter.steps.as_ref().is_none_or(|steps| steps.iter().any(|(version, _)| version == id))
+        };
+        let is_wanted = |id: &FlowId| {
+            filter.versions.as_ref().is_none_or(|wanted| wanted.contains(id))
+                && only.is_none_or(|only| only.contains(id))
+                && has_step(id)
+        };
+        let (states, rests) = (wanted_states(filter), wanted_rests(filter));
         let mut names = Vec::new();
         for (version, name) in known.into_iter().filter(|(id, _)| is_wanted(id)) {
             let version = Value::from(number(version.0)?);
             for is_child in wanted_child_flags(filter).iter().copied() {
-                for state in wanted_states(filter) {
+                for state in &states {
                     let state = state.word().to_owned().into();
                     self.add_query(OF_VERSION, [version.clone(), state, is_child.into()]);
                 }
-                for rests in wanted_rests(filter).iter().copied() {
+                for rests in rests.iter().copied() {
                     self.add_query(OF_VERSION_AT_REST, [version.clone(), rests.into(), is_child.into()]);
                 }
             }
@@ -160,6 +210,9 @@ impl Candidates {
                 ids.push(row.get(0).map_err(store_error)?);
             }
         }
+        let listed = self.listed.partition_point(|id| *id < self.end);
+        let from = self.listed.partition_point(|id| *id < self.first);
+        ids.extend(self.listed[from.min(listed)..listed].iter().rev().take(limit));
         ids.sort_unstable_by(|one, other| other.cmp(one));
         ids.dedup();
         ids.truncate(limit);
@@ -173,17 +226,67 @@ fn wanted_child_flags(filter: &RunFilter) -> &'static [bool] {
     if filter.roots_only { &[false] } else { &[false, true] }
 }
 
-/// Returns the states to look under; no state in the filter means every state.
-fn wanted_states(filter: &RunFilter) -> &[RunState] {
-    if filter.states.is_empty() { &RunState::ALL } else { &filter.states }
+/// Returns whether only runs with a step in error or held can fit.
+fn needs_rest(filter: &RunFilter) -> bool {
+    !filter.has.is_empty() || !filter.policies.is_empty()
+}
+
+/// Returns the states to look under; no state in the filter means every state. None where runs are found by their steps.
+fn wanted_states(filter: &RunFilter) -> Vec<RunState> {
+    if needs_rest(filter) {
+        return Vec::new();
+    }
+    let states = if filter.states.is_empty() { &RunState::ALL[..] } else { &filter.states[..] };
+    let is_possible = |state: &RunState| !(filter.is_about_open_work() && state.is_final());
+    states.iter().copied().filter(is_possible).collect()
 }
 
 /// What the column `rests` says of runs with a step in one of these states, whatever else they do.
 fn wanted_rests(filter: &RunFilter) -> &'static [i64] {
-    match (filter.states.contains(&RunState::Error), filter.states.contains(&RunState::Held)) {
+    let of_error = [StepMark::Error, StepMark::Acknowledged, StepMark::Scheduled];
+    let (error, held) = if filter.policies.is_empty() && !filter.has.is_empty() {
+        let has_error = filter.has.iter().any(|mark| of_error.contains(mark));
+        (has_error, filter.has.contains(&StepMark::Held))
+    } else if filter.policies.is_empty() {
+        (filter.states.contains(&RunState::Error), filter.states.contains(&RunState::Held))
+    } else {
+        (true, false)
+    };
+    match (error, held) {
         (false, false) => &[],
         (true, false) => &[1, 3],
         (false, true) => &[2, 3],
         (true, true) => &[1, 2, 3],
     }
+}
+
+/// Chooses the label that leaves most out: one that no flow has, if there is one.
+fn most_selective(labels: &[LabelFilter]) -> Option<&LabelFilter> {
+    labels.iter().min_by_key(|label| label.versions.len())
+}
+
+/// More runs than this are not collected by the beginning of their keys: then nearly every run may have it.
+const MAX_LISTED: usize = 5_000;
+
+/// Lists the runs whose keys begin as the filter asks, in order of id; `None` if it does not ask, or if they are too many.
+fn list_runs_by_prefix(connection: &Connection, filter: &RunFilter) -> Result<Option<Vec<i64>>, StoreError> {
+    if filter.key_prefixes.is_empty() {
+        return Ok(None);
+    }
+    let mut found = Vec::new();
+    for flow in flow::list_flow_names(connection)? {
+        if filter.flow.as_ref().is_some_and(|wanted| **wanted != *flow) {
+            continue;
+        }
+        for prefix in &filter.key_prefixes {
+            let most = MAX_LISTED - found.len();
+            let Some(runs) = run_key::list_runs_of_prefix(connection, &flow, prefix, most)? else {
+                return Ok(None);
+            };
+            found.extend(runs);
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(Some(found))
 }

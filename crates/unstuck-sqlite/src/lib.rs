@@ -23,6 +23,7 @@ mod log_entry;
 mod open;
 mod options;
 mod overlay;
+mod page_runs;
 mod payload_owner;
 mod pending_transaction;
 mod read_only;

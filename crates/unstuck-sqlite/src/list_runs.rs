@@ -1,7 +1,7 @@
 //! Lists of runs: those whose rows are behind, and those that have a row.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::Connection;
 use unstuck_core::id::{FlowId, RunId};
@@ -12,7 +12,7 @@ use unstuck_store::contract::{OpenRuns, RunCounts, RunFilter, Store, StoreError}
 
 use crate::candidates::Candidates;
 use crate::hot_runs::Residency;
-use crate::overlay::{FreshRun, FreshRuns, Told};
+use crate::overlay::{FreshRun, Told};
 use crate::stage::conflict;
 use crate::store::SqliteStore;
 use crate::table::error;
@@ -25,6 +25,9 @@ use crate::table::run_snapshot;
 /// So many more are looked at than are wanted, for those that are left out.
 const SLACK: usize = 8;
 
+/// So many candidates are found at once, at most.
+const MAX_PAGE: usize = 1_000;
+
 impl SqliteStore {
     /// Lists runs that fit, newest first: those in memory merged with rows of those that are not.
     pub(crate) fn list_runs(
@@ -34,12 +37,16 @@ impl SqliteStore {
         limit: usize,
     ) -> Result<Vec<Run>, StoreError> {
         let mut hot: Vec<RunId> = Vec::new();
+        let mut parents = Vec::new();
         for (id, entry) in self.state.hot.iter() {
             let Residency::Here(run) = &entry.run else { return Err(conflict(*id, "is locked")) };
+            parents.extend(filter.root.map(|_| (*id, run.origin.parent())));
             if before.is_none_or(|before| *id < before) && filter.matches(run, &entry.flow) {
                 hot.push(*id);
             }
         }
+        let search = Search::new(&self.reader, filter, parents.into_iter())?;
+        hot.retain(|run| search.is_below(*run));
         hot.sort_unstable_by_key(|run| Reverse(*run));
         let mut found = Vec::new();
         for id in hot {
@@ -52,16 +59,19 @@ impl SqliteStore {
         }
         // Rows of runs in memory are behind.
         let (reader, memory) = (&self.reader, &self.state.hot);
-        for_each_row(
-            reader,
-            filter,
-            (before, limit),
-            |id| memory.get(id).is_some(),
-            |row| {
-                found.push(run_snapshot::load_run_at(reader, row.id, row.head)?.run);
-                Ok(())
-            },
-        )?;
+        let candidates = search.find_candidates(reader, before)?;
+        for_each_candidate(reader, candidates, limit, &mut Budget::new(usize::MAX), |id| {
+            if memory.get(id).is_some() {
+                return Ok(Looked::Elsewhere);
+            }
+            match search.load_row(reader, id)? {
+                Some(row) => {
+                    found.push(run_snapshot::load_run_at(reader, row.id, row.head)?.run);
+                    Ok(Looked::Fits)
+                }
+                None => Ok(Looked::DoesNotFit),
+            }
+        })?;
         found.sort_unstable_by_key(|run| Reverse(run.id));
         found.truncate(limit);
         Ok(found)
@@ -115,125 +125,153 @@ fn recount_run(
     }
 }
 
-/// Lists runs that fit, newest first, as readers see them. `fresh` was taken before the snapshot of the file, so the
-/// file has at least the events that it names.
-pub(crate) fn list_summaries(
+/// What was found when a candidate was looked at.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Looked {
+    /// It is looked for in another way, and costs nothing here.
+    Elsewhere,
+    DoesNotFit,
+    Fits,
+}
+
+/// Looks at candidates, the newest first, until `limit` fit or the budget has come to its end. In the latter case it returns
+/// the last one that was looked at.
+pub(crate) fn for_each_candidate(
     connection: &Connection,
-    fresh: &FreshRuns,
-    filter: &RunFilter,
-    before: Option<RunId>,
+    mut candidates: Candidates,
     limit: usize,
-) -> Result<Vec<RunSummary>, StoreError> {
-    if filter.key.is_some() || filter.has_error_criteria() {
-        return list_candidate_summaries(connection, fresh, filter, (before, limit));
-    }
-    let fits = |(id, run): &(RunId, &FreshRun)| {
-        before.is_none_or(|before| *id < before) && filter.accepts(&run.filtered(*id))
-    };
-    let mut told: Vec<(RunId, &FreshRun)> = fresh.iter().filter(fits).collect();
-    told.sort_unstable_by_key(|(id, _)| Reverse(*id));
-    let mut found = Vec::new();
-    for (id, run) in told {
-        if found.len() >= limit {
-            break;
-        }
-        found.extend(load_fresh_summary(connection, filter, id, run)?);
-    }
-    for_each_row(
-        connection,
-        filter,
-        (before, limit),
-        |id| fresh.get(id).is_some(),
-        |row| {
-            found.push(load_summary(connection, &row)?);
-            Ok(())
-        },
-    )?;
-    found.sort_unstable_by_key(|run| Reverse(run.id));
-    found.truncate(limit);
-    Ok(found)
-}
-
-/// As [`list_summaries`], for filters by key or error: these indexes are always up to date, so fresh runs need not be
-/// searched.
-fn list_candidate_summaries(
-    connection: &Connection,
-    fresh: &FreshRuns,
-    filter: &RunFilter,
-    (before, limit): (Option<RunId>, usize),
-) -> Result<Vec<RunSummary>, StoreError> {
-    let mut candidates = Candidates::for_filter(connection, filter, before)?;
-    let mut found = Vec::new();
+    budget: &mut Budget,
+    mut look: impl FnMut(RunId) -> Result<Looked, StoreError>,
+) -> Result<Option<RunId>, StoreError> {
+    let mut left = limit;
+    let mut wanted = limit.saturating_add(SLACK);
     loop {
-        let wanted = limit.saturating_add(SLACK);
+        wanted = wanted.min(MAX_PAGE);
         let page = candidates.next_page(connection, wanted)?;
         let is_end = page.len() < wanted;
+        wanted *= 2;
         for id in page {
-            if found.len() >= limit {
-                return Ok(found);
+            if left == 0 {
+                return Ok(None);
             }
-            let summary = match fresh.get(id) {
-                Some(run) => load_fresh_summary(connection, filter, id, run)?,
-                None => match run::load_listed_row(connection, id)? {
-                    Some(row) if row_matches(connection, filter, &row)? => {
-                        Some(load_summary(connection, &row)?)
-                    }
-                    Some(_) | None => None,
-                },
-            };
-            found.extend(summary);
+            match look(id)? {
+                Looked::Elsewhere => {}
+                Looked::Fits => left -= 1,
+                Looked::DoesNotFit if budget.spend(1) => {}
+                Looked::DoesNotFit => return Ok(Some(id)),
+            }
         }
-        if is_end {
-            return Ok(found);
+        if is_end || left == 0 {
+            return Ok(None);
         }
     }
 }
 
-/// Calls `each` with the newest rows that fit, at most `limit`; leaves out runs for which `is_elsewhere` is true.
-fn for_each_row(
+/// How many candidates that do not fit may still be looked at; those that do fit are as many as are wanted, at most.
+pub(crate) struct Budget(usize);
+
+impl Budget {
+    pub(crate) fn new(candidates: usize) -> Budget {
+        Budget(candidates)
+    }
+
+    /// Takes what something costs; returns whether anything is left.
+    pub(crate) fn spend(&mut self, cost: usize) -> bool {
+        self.0 = self.0.saturating_sub(cost);
+        self.0 > 0
+    }
+}
+
+/// What is looked for.
+pub(crate) struct Search<'a> {
+    pub(crate) filter: &'a RunFilter,
+    /// The same without the key, for rows: whoever has a key was found by it.
+    keyless: RunFilter,
+    /// The runs below the root that the filter names.
+    pub(crate) below: Option<BTreeSet<RunId>>,
+}
+
+impl<'a> Search<'a> {
+    /// `unwritten` are runs that may not have a row, each with its parent.
+    pub(crate) fn new(
+        connection: &Connection,
+        filter: &'a RunFilter,
+        unwritten: impl Iterator<Item = (RunId, Option<RunId>)>,
+    ) -> Result<Search<'a>, StoreError> {
+        let below = match filter.root {
+            Some(root) => Some(find_descendants(connection, root, unwritten)?),
+            None => None,
+        };
+        Ok(Search { filter, keyless: RunFilter { key: None, ..filter.clone() }, below })
+    }
+
+    /// Chooses where to look for runs before this one.
+    pub(crate) fn find_candidates(
+        &self,
+        connection: &Connection,
+        before: Option<RunId>,
+    ) -> Result<Candidates, StoreError> {
+        Candidates::for_filter(connection, self.filter, before, self.below.as_ref())
+    }
+
+    /// Returns whether a run is below the wanted root; true if none is wanted.
+    pub(crate) fn is_below(&self, run: RunId) -> bool {
+        self.below.as_ref().is_none_or(|below| below.contains(&run))
+    }
+
+    /// Loads the row of a run, if it has one that fits.
+    pub(crate) fn load_row(
+        &self,
+        connection: &Connection,
+        id: RunId,
+    ) -> Result<Option<ListedRow>, StoreError> {
+        match run::load_listed_row(connection, id)? {
+            Some(row) if self.is_below(id) && self.row_matches(connection, &row)? => Ok(Some(row)),
+            Some(_) | None => Ok(None),
+        }
+    }
+
+    /// Tests a row against the filter. A row from before a filtered column existed does not say enough, and the run is
+    /// loaded.
+    fn row_matches(&self, connection: &Connection, row: &ListedRow) -> Result<bool, StoreError> {
+        let accepted = match row.filtered() {
+            Some(known) => {
+                self.keyless.accepts(&known)
+                    && (!self.filter.needs_summary()
+                        || self.filter.accepts_summary(&load_summary(connection, row)?))
+            }
+            None => {
+                self.filter.matches(&run_snapshot::load_run_at(connection, row.id, row.head)?.run, &row.flow)
+            }
+        };
+        Ok(accepted && error::has_error(connection, self.filter, row.id)?)
+    }
+}
+
+/// Finds all runs below a root, level by level, by the index of parents.
+fn find_descendants(
     connection: &Connection,
-    filter: &RunFilter,
-    (before, limit): (Option<RunId>, usize),
-    is_elsewhere: impl Fn(RunId) -> bool,
-    mut each: impl FnMut(ListedRow) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    let mut candidates = Candidates::for_filter(connection, filter, before)?;
-    let mut count = 0;
-    while count < limit {
-        let wanted = limit.saturating_add(SLACK);
-        let page = candidates.next_page(connection, wanted)?;
-        let is_end = page.len() < wanted;
-        for id in page.into_iter().filter(|id| !is_elsewhere(*id)) {
-            if count < limit
-                && let Some(row) = run::load_listed_row(connection, id)?
-                && row_matches(connection, filter, &row)?
-            {
-                count += 1;
-                each(row)?;
-            }
-        }
-        if is_end {
-            return Ok(());
+    root: RunId,
+    unwritten: impl Iterator<Item = (RunId, Option<RunId>)>,
+) -> Result<BTreeSet<RunId>, StoreError> {
+    let mut children: BTreeMap<RunId, Vec<RunId>> = BTreeMap::new();
+    for (run, parent) in unwritten {
+        if let Some(parent) = parent {
+            children.entry(parent).or_default().push(run);
         }
     }
-    Ok(())
-}
-
-/// Tests a row against the filter. A row from before a filtered column existed does not say enough, and the run is
-/// loaded.
-fn row_matches(connection: &Connection, filter: &RunFilter, row: &ListedRow) -> Result<bool, StoreError> {
-    let has_key = RunFilter { key: None, ..filter.clone() };
-    let accepted = match row.filtered() {
-        // Who has a key was found by it.
-        Some(known) => has_key.accepts(&known),
-        // A row from before all of that was kept does not say all of it.
-        None => filter.matches(&run_snapshot::load_run_at(connection, row.id, row.head)?.run, &row.flow),
-    };
-    Ok(accepted && error::has_error(connection, filter, row.id)?)
+    let mut below = BTreeSet::new();
+    let mut next = vec![root];
+    while let Some(parent) = next.pop() {
+        let mut found = children.remove(&parent).unwrap_or_default();
+        found.extend(run::list_children(connection, parent)?);
+        next.extend(found.into_iter().filter(|child| below.insert(*child)));
+    }
+    Ok(below)
 }
 
 /// Builds the summary from the row, or from the loaded run if the row is from before summaries were stored.
-fn load_summary(connection: &Connection, row: &ListedRow) -> Result<RunSummary, StoreError> {
+pub(crate) fn load_summary(connection: &Connection, row: &ListedRow) -> Result<RunSummary, StoreError> {
     match row.summary()? {
         Some(summary) => Ok(summary),
         None => Ok(RunSummary::of(&run_snapshot::load_run_at(connection, row.id, row.head)?.run)),
@@ -241,7 +279,7 @@ fn load_summary(connection: &Connection, row: &ListedRow) -> Result<RunSummary, 
 }
 
 /// Loads the summary of a run whose row is behind, if it fits.
-fn load_fresh_summary(
+pub(crate) fn load_fresh_summary(
     connection: &Connection,
     filter: &RunFilter,
     id: RunId,

@@ -16,7 +16,7 @@ use crate::access::{self, LOCK, check_access, make_file, restrict_permissions};
 use crate::error::{add_path, broken_store, folder_error, store_error};
 use crate::hot_runs::{HotRun, Residency};
 use crate::log_entry::{LogEntry, StoredWakeup};
-use crate::options::Options;
+use crate::options::{MAX_CANDIDATES, Options};
 use crate::overlay::Published;
 use crate::read_only::{self, ReadConnection};
 use crate::read_pool::ReadPool;
@@ -96,7 +96,7 @@ fn new_reader(directory: &Path, opened: ReadConnection) -> Result<SqliteReader, 
     let published = Published::default();
     published.publish(run_count::load_last_stage(&connection)?, [state.fresh_runs()]);
     let pool = Arc::new(ReadPool::of_connection(connection, lock));
-    Ok(SqliteReader { published: Arc::new(published), pool })
+    Ok(SqliteReader { published: Arc::new(published), pool, max_candidates: MAX_CANDIDATES })
 }
 
 /// Opens the connection that writes, brings the schema up to date, and loads memory by the one that reads. A store

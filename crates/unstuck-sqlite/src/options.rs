@@ -26,6 +26,9 @@ pub struct Options {
     pub payload_bytes: usize,
     /// So many pages may be in the write-ahead log before they are taken over into the database.
     pub checkpoint_pages: u32,
+    /// So many runs that do not fit are looked at for a page of a list, at most: then it is short, and tells where the list
+    /// goes on.
+    pub max_candidates: usize,
     /// Who writes.
     pub hand: WriteMode,
     /// Where the files are, if not in the file system. The folder is neither made nor locked then.
@@ -71,6 +74,9 @@ impl RawFile for File {
     }
 }
 
+/// So many runs are looked at for a page of a list by default.
+pub(crate) const MAX_CANDIDATES: usize = 5_000;
+
 impl Default for Options {
     fn default() -> Options {
         Options {
@@ -81,6 +87,7 @@ impl Default for Options {
             max_group: 64,
             payload_bytes: MAX_BYTES,
             checkpoint_pages: 1_000,
+            max_candidates: MAX_CANDIDATES,
             hand: WriteMode::Thread,
             disk: None,
         }

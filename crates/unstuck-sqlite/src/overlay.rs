@@ -9,9 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 use unstuck_core::id::{FlowId, RunId};
+use unstuck_core::model::flow::StepIndex;
+use unstuck_core::model::labels::Labels;
 use unstuck_core::model::run::{Attention, Run, RunState, Slot};
+use unstuck_core::model::unit::{Items, StepRun, Unit, UnitCounts, UnitState};
+use unstuck_core::policy::PolicyRef;
+use unstuck_core::summary::worker_of;
 use unstuck_core::time::Time;
-use unstuck_store::contract::{Filtered, SetAside, StoreError, Watchers};
+use unstuck_store::contract::{Filtered, RunFilter, SetAside, StepMark, StoreError, Watchers};
 
 use crate::hot_runs::HotRun;
 
@@ -32,6 +37,10 @@ pub(crate) struct FreshRun {
     pub(crate) due: Option<Time>,
     /// The limit that it has a slot of.
     pub(crate) slot: Option<Arc<str>>,
+    pub(crate) key: Option<Arc<str>>,
+    pub(crate) labels: Option<Arc<Labels>>,
+    pub(crate) updated_at: Time,
+    pub(crate) open: OpenHints,
 }
 
 impl FreshRun {
@@ -50,21 +59,162 @@ impl FreshRun {
                 Slot::Taken(limit) => Some(limit.name.clone()),
                 Slot::Unlimited | Slot::Wanted(_) => None,
             },
+            key: run.key.clone(),
+            labels: run.labels.clone(),
+            updated_at: run.updated_at,
+            open: OpenHints::of(run),
         }
     }
 
-    /// Returns the fields that filters test. The key is missing: it is found by its own table.
+    /// Returns whether the run may fit a filter; one that does fit always may.
+    pub(crate) fn may_match(&self, id: RunId, filter: &RunFilter) -> bool {
+        filter.accepts(&self.filtered(id))
+            && filter.accepts_key(self.key.as_deref())
+            && filter.labels.iter().all(|label| label.accepts(self.labels.as_deref(), self.version))
+            && filter.accepts_time(self.updated_at)
+            && self.open.may_match(self.version, filter)
+    }
+
+    /// Returns the fields that filters test.
     pub(crate) fn filtered(&self, id: RunId) -> Filtered<'_> {
         Filtered {
             id,
             flow: &self.flow,
             version: self.version,
-            key: None,
+            key: self.key.as_deref(),
             state: self.state,
             attention: self.attention,
             parent: self.parent,
         }
     }
+}
+
+/// What is open in a run, as far as it is known without a visit to every item of a fan-out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OpenHints {
+    /// One bit for each step that may have an open attempt; steps share bits if there are more than 64.
+    steps: u64,
+    worker: Hint<Arc<str>>,
+    /// When a policy resumes something next.
+    pub(crate) resume: Hint<(Time, PolicyRef)>,
+    may_be_acknowledged: bool,
+}
+
+/// Something that is known only in part.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Hint<T> {
+    #[default]
+    None,
+    One(T),
+    /// The run itself must be read.
+    Unknown,
+}
+
+impl<T> Hint<T> {
+    /// Returns whether it may be something that `fits`.
+    fn may_be(&self, fits: impl Fn(&T) -> bool) -> bool {
+        match self {
+            Hint::None => false,
+            Hint::One(one) => fits(one),
+            Hint::Unknown => true,
+        }
+    }
+}
+
+impl OpenHints {
+    fn of(run: &Run) -> OpenHints {
+        let mut hints = OpenHints::default();
+        if run.is_final() {
+            return hints;
+        }
+        for (place, step) in run.steps.iter().enumerate() {
+            match step {
+                StepRun::Single(unit) => hints.add_unit(place, unit),
+                StepRun::Items(items) => hints.add_items(place, items),
+            }
+        }
+        hints
+    }
+
+    fn add_unit(&mut self, place: usize, unit: &Unit) {
+        match &unit.state {
+            UnitState::Ready(_) => self.steps |= bit_of(place),
+            UnitState::Active(_) => {
+                self.steps |= bit_of(place);
+                if let Some(worker) = worker_of(unit) {
+                    let is_first = self.worker == Hint::None;
+                    self.worker = if is_first { Hint::One(worker.clone()) } else { Hint::Unknown };
+                }
+            }
+            UnitState::Error { resume, acknowledged, .. } => {
+                self.steps |= bit_of(place);
+                self.may_be_acknowledged |= acknowledged.is_some();
+                if let Some(resume) = resume
+                    && self.resume.may_be_later_than(resume.due)
+                {
+                    self.resume = Hint::One((resume.due, resume.policy.clone()));
+                }
+            }
+            UnitState::Pending
+            | UnitState::Waiting(_)
+            | UnitState::Held { .. }
+            | UnitState::Completed { .. }
+            | UnitState::Skipped { .. }
+            | UnitState::Failed { .. }
+            | UnitState::Dropped { .. }
+            | UnitState::Cancelled { .. } => {}
+        }
+    }
+
+    /// A fan-out counts its items, so that nobody visits them here.
+    fn add_items(&mut self, place: usize, items: &Items) {
+        let UnitCounts { ready, running, held, error, waiting } = items.tally;
+        if ready + running + held + error + waiting + items.in_motion > 0 {
+            self.steps |= bit_of(place);
+        }
+        if running > 0 {
+            self.worker = Hint::Unknown;
+        }
+        if error > 0 {
+            self.resume = Hint::Unknown;
+            self.may_be_acknowledged = true;
+        }
+    }
+
+    fn may_match(&self, version: FlowId, filter: &RunFilter) -> bool {
+        let is_open = |(flow, step): &(FlowId, StepIndex)| {
+            *flow == version && self.steps & bit_of(usize::from(step.0)) != 0
+        };
+        let is_marked = |mark: &StepMark| match mark {
+            // What the filter has tested already.
+            StepMark::Error | StepMark::Held => true,
+            StepMark::Acknowledged => self.may_be_acknowledged,
+            StepMark::Scheduled => self.resume.may_be(|_| true),
+        };
+        let is_wanted = |(_, policy): &(Time, PolicyRef)| {
+            filter.policies.iter().any(|wanted| *wanted == policy.name || *wanted == policy.id)
+        };
+        filter.steps.as_ref().is_none_or(|steps| steps.iter().any(is_open))
+            && (filter.workers.is_empty() || self.worker.may_be(|worker| filter.workers.contains(worker)))
+            && (filter.has.is_empty() || filter.has.iter().any(is_marked))
+            && (filter.policies.is_empty() || self.resume.may_be(is_wanted))
+    }
+}
+
+impl Hint<(Time, PolicyRef)> {
+    /// Returns whether a resume at this time comes first, as far as is known.
+    fn may_be_later_than(&self, due: Time) -> bool {
+        match self {
+            Hint::None => true,
+            Hint::One((first, _)) => due < *first,
+            Hint::Unknown => false,
+        }
+    }
+}
+
+/// Returns the bit of a step.
+fn bit_of(place: usize) -> u64 {
+    1 << (place % 64)
 }
 
 /// A run whose row is behind from then on, or no more.
@@ -214,6 +364,10 @@ mod tests {
             row: None,
             due: None,
             slot: None,
+            key: None,
+            labels: None,
+            updated_at: Time(0),
+            open: OpenHints::default(),
         }
     }
 

@@ -7,6 +7,7 @@ use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::id::{PayloadId, RunId, TokenId};
 use unstuck_core::json::Json;
+use unstuck_core::model::labels::Labels;
 use unstuck_core::model::log::LogRecord;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::summary::RunSummary;
@@ -33,6 +34,8 @@ pub(crate) struct PendingTransaction {
     pub(crate) entries: Vec<Entry>,
     pub(crate) payloads: Vec<(RunId, PayloadId, Json)>,
     pub(crate) keys: Vec<(std::sync::Arc<str>, std::sync::Arc<str>, RunId)>,
+    /// Labels of runs that are started.
+    pub(crate) labels: Vec<(RunId, std::sync::Arc<Labels>)>,
     pub(crate) leases: Vec<MovedLease>,
     /// Leases that were moved and are over.
     pub(crate) ended_leases: Vec<(RunId, UnitRef)>,

@@ -15,18 +15,19 @@ use unstuck_core::json::Json;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
-use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
     AuditEntry, AuditFilter, AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
     GroupPlace, IdempotencyRecord, ListedFlow, OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits,
-    Reader, RunCounts, RunFilter, RunLogs, SetAside, StoreError, TailError, TailPage,
+    Reader, RunCounts, RunFilter, RunLogs, RunPage, RunPlace, RunSort, SetAside, StoreError, TailError,
+    TailPage,
 };
 
 use crate::list_runs;
 use crate::log_entry::StoredSlot;
 use crate::open;
 use crate::overlay::Published;
+use crate::page_runs::PageSearch;
 use crate::read_pool::ReadPool;
 use crate::table::attempt_log;
 use crate::table::audit;
@@ -52,6 +53,8 @@ const COUNT_TRIES: usize = 8;
 pub struct SqliteReader {
     pub(crate) published: Arc<Published>,
     pub(crate) pool: Arc<ReadPool>,
+    /// So many runs are looked at for a page of a list, at most.
+    pub(crate) max_candidates: usize,
 }
 
 impl SqliteReader {
@@ -105,14 +108,18 @@ impl Reader for SqliteReader {
         Ok(page.unwrap_or_default())
     }
 
-    fn list(
+    fn page(
         &self,
         filter: &RunFilter,
-        before: Option<RunId>,
+        sort: RunSort,
+        after: Option<RunPlace>,
         limit: usize,
-    ) -> Result<Vec<RunSummary>, StoreError> {
-        let fresh = self.published.fresh()?;
-        self.pool.read(|connection| list_runs::list_summaries(connection, &fresh, filter, before, limit))
+    ) -> Result<RunPage, StoreError> {
+        let (fresh, max_candidates) = (self.published.fresh()?, self.max_candidates);
+        self.pool.read(|connection| {
+            let search = PageSearch { connection, fresh: &fresh, filter, limit, max_candidates };
+            search.find(sort, after)
+        })
     }
 
     fn count_runs(&self, since: Time) -> Result<RunCounts, StoreError> {

@@ -7,8 +7,8 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken_store, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 11] =
-    [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN, SNAPSHOTS, THINGS, READERS, LEDGER];
+const MIGRATIONS: [&str; 12] =
+    [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN, SNAPSHOTS, THINGS, READERS, LEDGER, FILTERS];
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -340,6 +340,20 @@ CREATE INDEX audit_at ON audit (at);
 CREATE INDEX audit_who ON audit (who);
 CREATE INDEX audit_what ON audit (what);
 CREATE INDEX audit_run ON audit (run) WHERE run IS NOT NULL;
+";
+
+/// What more filters of lists need. Summaries of runs that are not final tell more from now on: those from before are made
+/// from their histories.
+const FILTERS: &str = "
+-- Labels that runs were started with; those of flows are not here.
+CREATE TABLE run_label (
+    name  TEXT NOT NULL,
+    value TEXT NOT NULL,
+    run   INTEGER NOT NULL,
+    PRIMARY KEY (name, value, run)
+) WITHOUT ROWID;
+UPDATE run SET summary = NULL
+    WHERE state <> 'completed' AND state <> 'failed' AND state <> 'cancelled' AND state <> 'superseded';
 ";
 
 /// What the file says it is: the letters `Unst`.

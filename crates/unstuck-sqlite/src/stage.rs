@@ -181,6 +181,9 @@ impl SqliteStore {
             self.state.keys.put(&flow, key, id, job.stage);
             job.keys.push((flow.clone(), key.clone(), id));
         }
+        if let (Some(labels), Some(1)) = (&run.labels, events.first().map(|event| event.seq)) {
+            job.labels.push((id, labels.clone()));
+        }
         let mut prev = self.state.hot.get_mut(id).map_or(0, |hot| {
             hot.note_wakeups(&wakeups, &leases, replaces_all || shift != 0);
             hot.head

@@ -129,7 +129,8 @@ impl SqliteStore {
         let seen = since.map(|since| Time(i64::try_from(since.as_millis()).unwrap_or(0)));
         let pool = ReadPool::of_file(directory.join(open::DATABASE), options.clone());
         let durable = state.stage;
-        let readers = ReadersOfStore(SqliteReader { published, pool: Arc::new(pool) });
+        let max_candidates = options.max_candidates;
+        let readers = ReadersOfStore(SqliteReader { published, pool: Arc::new(pool), max_candidates });
         SqliteStore {
             readers,
             directory,

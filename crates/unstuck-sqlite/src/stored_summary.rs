@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use unstuck_core::id::RunId;
+use unstuck_core::model::flow::StepIndex;
+use unstuck_core::model::labels::Labels;
 use unstuck_core::policy::PolicyRef;
 use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
@@ -13,9 +15,12 @@ use crate::log_entry::{from_text, to_text};
 
 /// The part of a summary that is kept as a text. Names are short: every run that is over has one.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "as the summary that it is a part of")]
 struct StoredSummary {
     #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
     key: Option<Arc<str>>,
+    #[serde(rename = "t", default, skip_serializing_if = "Option::is_none")]
+    labels: Option<Arc<Labels>>,
     #[serde(rename = "g")]
     generation: u32,
     #[serde(rename = "n")]
@@ -38,12 +43,19 @@ struct StoredSummary {
     cause: Option<Arc<str>>,
     #[serde(rename = "r", default, skip_serializing_if = "Option::is_none")]
     next_resume: Option<(Time, PolicyRef)>,
+    #[serde(rename = "a", default, skip_serializing_if = "std::ops::Not::not")]
+    has_acknowledged: bool,
+    #[serde(rename = "s", default, skip_serializing_if = "Vec::is_empty")]
+    open_steps: Vec<StepIndex>,
+    #[serde(rename = "x", default, skip_serializing_if = "Vec::is_empty")]
+    workers: Vec<Arc<str>>,
 }
 
 /// Writes the part of a summary that has no column of its own.
 pub(crate) fn write_summary_text(summary: &RunSummary) -> Result<String, StoreError> {
     to_text(&StoredSummary {
         key: summary.key.clone(),
+        labels: summary.labels.clone(),
         generation: summary.generation,
         seq: summary.seq,
         is_failing: summary.is_failing,
@@ -55,6 +67,9 @@ pub(crate) fn write_summary_text(summary: &RunSummary) -> Result<String, StoreEr
         updated_at: summary.updated_at,
         cause: summary.cause.clone(),
         next_resume: summary.next_resume.clone(),
+        has_acknowledged: summary.has_acknowledged,
+        open_steps: summary.open_steps.clone(),
+        workers: summary.workers.clone(),
     })
 }
 
@@ -62,6 +77,7 @@ pub(crate) fn write_summary_text(summary: &RunSummary) -> Result<String, StoreEr
 pub(crate) fn complete_summary(summary: &RunSummary, text: &str) -> Result<RunSummary, StoreError> {
     let StoredSummary {
         key,
+        labels,
         generation,
         seq,
         is_failing,
@@ -73,9 +89,13 @@ pub(crate) fn complete_summary(summary: &RunSummary, text: &str) -> Result<RunSu
         updated_at,
         cause,
         next_resume,
+        has_acknowledged,
+        open_steps,
+        workers,
     } = from_text(text, "the summary of a run")?;
     Ok(RunSummary {
         key,
+        labels,
         generation,
         seq,
         is_failing,
@@ -87,6 +107,9 @@ pub(crate) fn complete_summary(summary: &RunSummary, text: &str) -> Result<RunSu
         updated_at,
         cause,
         next_resume,
+        has_acknowledged,
+        open_steps,
+        workers,
         ..summary.clone()
     })
 }

@@ -16,6 +16,7 @@ pub(crate) mod policy;
 pub(crate) mod run;
 pub(crate) mod run_count;
 pub(crate) mod run_key;
+pub(crate) mod run_label;
 pub(crate) mod run_snapshot;
 pub(crate) mod token;
 pub(crate) mod wake;

@@ -1,6 +1,8 @@
 //! The writer as the store sees it, and how stages become rows.
 
-use crate::table::{event, lease, meta, notice, number, payload, prepare, run, run_key, run_snapshot};
+use crate::table::{
+    event, lease, meta, notice, number, payload, prepare, run, run_key, run_label, run_snapshot,
+};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -226,6 +228,7 @@ fn write_transaction(
     event::append_events(transaction, &job.entries, written)?;
     payload::write_payloads(transaction, &job.payloads, written)?;
     run_key::write_keys(transaction, &job.keys, written)?;
+    run_label::write_labels(transaction, &job.labels, written)?;
     for lease in &job.leases {
         lease::write_lease(transaction, lease)?;
     }
@@ -277,10 +280,13 @@ fn delete_run(
             payload.execute([number(named.0)?]).map_err(store_error)?;
         }
         let is_start = matches!(record.event.facts.first(), Some(Fact::Started(_)));
-        if let Some(Fact::Started(started)) = record.event.facts.first().filter(|_| is_start)
-            && let Some(key) = &started.key
-        {
-            run_key::delete_key(transaction, run, started.flow, key)?;
+        if let Some(Fact::Started(started)) = record.event.facts.first().filter(|_| is_start) {
+            if let Some(key) = &started.key {
+                run_key::delete_key(transaction, run, started.flow, key)?;
+            }
+            if let Some(labels) = &started.labels {
+                run_label::delete_labels(transaction, run, labels)?;
+            }
         }
         event.execute([number(pos)?]).map_err(store_error)?;
         pos = prev;

@@ -20,6 +20,7 @@ pub mod flow_changes;
 pub mod forgetting;
 pub mod keys;
 pub mod ledger;
+pub mod lists;
 pub mod logs;
 pub mod notices;
 pub mod policies;
@@ -265,6 +266,12 @@ macro_rules! conformance_tests {
                 runs_are_listed_newest_first
                 versions_are_listed_together
                 runs_are_found_by_what_they_have
+            ]
+            lists: [
+                runs_are_found_by_their_labels
+                runs_are_found_by_their_open_work
+                what_is_below_a_root_is_found
+                lists_have_an_order
             ]
             readers: [
                 who_was_answered_reads_what_was_done

@@ -48,7 +48,7 @@ pub use admin::{
 };
 pub use changes::{AuditId, PolicyAudit, PolicyAuditKind, PolicyChange, PolicyHits};
 pub use errors::{ErrorFilter, ErrorGroup, ErrorId, GroupFilter, GroupPlace, MAX_EXAMPLES, OpenErrorFilter};
-pub use filter::{Filtered, RunFilter};
+pub use filter::{Filtered, LabelFilter, RunFilter, RunPage, RunPlace, RunSort, StepMark, next_resume_of};
 pub use ledger::{
     AuditChange, AuditEntry, AuditFilter, AuditRecord, CallOrigin, CallOutcome, IDEMPOTENCY_RETENTION,
     IdempotencyKey, IdempotencyRecord, Ledger, MAX_SWEPT_KEYS, is_expired,

@@ -11,6 +11,7 @@ use crate::event::{Fact, Started};
 use crate::interpreter::advance_all;
 use crate::json::{Json, Payload};
 use crate::model::flow::{Deadline, Flow};
+use crate::model::labels::check_labels;
 use crate::model::run::Run;
 use crate::refusal::Refusal;
 use crate::time::Time;
@@ -28,6 +29,10 @@ pub(crate) fn start_run(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answe
     }
     if let Some(key) = &start.key {
         Refusal::unless_named("the key", key, MAX_KEY_BYTES)?;
+    }
+    let labels = start.labels.filter(|labels| !labels.is_empty());
+    if let Some(labels) = &labels {
+        check_labels(labels)?;
     }
     let bytes = json.text().len();
     if bytes > MAX_PAYLOAD_BYTES {
@@ -53,6 +58,7 @@ pub(crate) fn start_run(draft: &mut Draft<'_, '_>, start: Start) -> Result<Answe
         flow: flow.id,
         steps: u16::try_from(flow.steps.len()).unwrap_or(u16::MAX),
         key: start.key,
+        labels,
         input,
         input_digest,
         origin: start.origin,
@@ -82,6 +88,7 @@ pub(crate) fn start_child(draft: &mut Draft<'_, '_>, child: StartChild) -> Resul
             run,
             key: None,
             input: StartInput::Kept(child.input),
+            labels: None,
             priority: child.priority,
             deadline: None,
             origin: child.origin,

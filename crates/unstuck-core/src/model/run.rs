@@ -11,6 +11,7 @@ use crate::json::Payload;
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::error::RunError;
 use crate::model::flow::StepIndex;
+use crate::model::labels::Labels;
 use crate::model::nesting::Nesting;
 use crate::model::recent::RecentAttempt;
 use crate::model::unit::{AttemptPhase, Items, ItemsEnd, StepRun, Unit, UnitCounts, UnitRef, UnitState};
@@ -34,6 +35,9 @@ pub struct Run {
     pub flow: FlowId,
     /// Unique in its flow, if given.
     pub key: Option<Arc<str>>,
+    /// Its own labels, if it has any; those of its flow count too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<Arc<Labels>>,
     pub input: Payload,
     /// A digest of the input, kept for runs with a key.
     pub input_digest: Option<Arc<str>>,

@@ -12,6 +12,7 @@ use unstuck_core::digest::digest;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline};
+use unstuck_core::model::labels::Labels;
 use unstuck_core::model::run::RunState;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Millis;
@@ -69,6 +70,61 @@ fn a_key_names_one_run_in_every_state() {
         assert_eq!(refusal.code(), "key-taken");
         assert_eq!(world.runs, before, "{state:?}: nothing is started");
         assert_ne!(world.start_with("f", Some("other"), "{\"x\": 2}"), Ok(run), "another key is another run");
+    }
+}
+
+#[test]
+fn a_run_has_the_labels_that_it_was_started_with() {
+    let labels = |all: &[(&str, &str)]| -> Option<Arc<Labels>> {
+        Some(Arc::new(all.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect()))
+    };
+    let mut world = world();
+    let given = labels(&[("team", "media"), ("tier", "gold")]);
+    let Ok(Answer::Started(run)) = world.try_start("f", |start| {
+        (start.key, start.labels) = (Some("k".into()), given.clone());
+    }) else {
+        panic!("it starts")
+    };
+    assert_eq!(world.runs[&run].labels, given);
+    for other in [None, labels(&[("team", "other")])] {
+        let again = world.try_start("f", |start| (start.key, start.labels) = (Some("k".into()), other));
+        assert_eq!(again, Ok(Answer::Exists(run)));
+    }
+    world.cancel(run).expect("cancelled");
+    let restarted = world.try_start("f", |start| {
+        (start.key, start.labels) = (Some("k".into()), labels(&[("team", "other")]));
+        start.on_duplicate = OnDuplicate::RestartIfFinal;
+    });
+    assert!(restarted.is_ok(), "{restarted:?}");
+    assert_eq!(
+        (world.runs[&run].generation, world.runs[&run].labels.clone()),
+        (2, given),
+        "it keeps its own"
+    );
+    let Ok(Answer::Started(bare)) = world.try_start("f", |start| start.labels = labels(&[])) else {
+        panic!("it starts")
+    };
+    assert_eq!(world.runs[&bare].labels, None);
+}
+
+#[test]
+fn labels_have_bounds() {
+    let many: Labels = (0..33).map(|place| (format!("l{place}"), "x".to_owned())).collect();
+    let of = |name: &str, value: &str| Labels::from([(name.to_owned(), value.to_owned())]);
+    let cases = [
+        (many, "the run has too many labels (33, at most 32)"),
+        (of(" ", "x"), "the name of a label is blank"),
+        (of("team", ""), "the value of a label is blank"),
+        (of(&"n".repeat(201), "x"), "the name of a label is too long (201 bytes, at most 200)"),
+        (of("team", &"v".repeat(513)), "the value of a label is too long (513 bytes, at most 512)"),
+    ];
+    for (labels, expected) in cases {
+        let mut world = world();
+        let refused = world.try_start("f", |start| start.labels = Some(Arc::new(labels)));
+        let refused = refused.expect_err("refused");
+        assert!(refused.to_string().contains(expected), "{refused}");
+        assert_eq!(refused.code(), "bad-request");
+        assert!(world.runs.is_empty(), "nothing is started");
     }
 }
 

@@ -9,10 +9,10 @@ use unstuck_core::bulk::{
 };
 use unstuck_core::decide::{Answer, check_texts};
 use unstuck_core::event::Actor;
-use unstuck_core::id::{BulkId, FlowId, RunId};
+use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::UnitRef;
-use unstuck_store::contract::OpenErrorFilter;
+use unstuck_store::contract::{LabelFilter, OpenErrorFilter};
 
 use crate::bulk::select::SelectedTargets;
 use crate::bulk::{BulkCommand, BulkPart};
@@ -79,8 +79,8 @@ pub enum Selection {
 pub struct BulkFilter {
     /// They are of this flow.
     pub flow: Option<Arc<str>>,
-    /// They are of one of these versions of flows.
-    pub versions: Option<Vec<FlowId>>,
+    /// They have all of these labels.
+    pub labels: Vec<LabelFilter>,
     /// They are in this state, or have a step in it.
     pub state: Option<RunState>,
     /// This of what is open in them is meant.

@@ -46,7 +46,7 @@ impl Handle {
                 let filter = RunFilter {
                     states: common.state.into_iter().collect(),
                     flow: common.flow.clone(),
-                    versions: common.versions.clone(),
+                    labels: common.labels.clone(),
                     group: group.clone(),
                     roots_only: is_about_whole,
                     ..RunFilter::default()
@@ -202,7 +202,7 @@ fn page_of_errors(
     (action, common): (&BulkAction, &BulkFilter),
     after: Option<(RunId, UnitRef)>,
 ) -> Result<TargetPage, StoreError> {
-    let BulkFilter { state, versions, which, .. } = common;
+    let BulkFilter { state, labels, which, .. } = common;
     let step = match action {
         BulkAction::Skip { step } | BulkAction::Complete { step, .. } => Some(step),
         _ => None,
@@ -215,14 +215,14 @@ fn page_of_errors(
     };
     for error in page.iter().filter(is_one) {
         let (id, unit) = (error.record.run, error.record.unit);
-        if state.is_some() || versions.is_some() || step.is_some() {
+        if state.is_some() || !labels.is_empty() || step.is_some() {
             let Some(run) = store.run(id)? else { continue };
             let is_named = match step {
                 None => true,
                 Some(step) => flows.get(store, run.flow).is_ok_and(|flow| is_named(&flow, unit, step)),
             };
             let is_wanted = state.is_none_or(|state| run.matches_state(state))
-                && versions.as_ref().is_none_or(|versions| versions.contains(&run.flow));
+                && labels.iter().all(|label| label.accepts(run.labels.as_deref(), run.flow));
             if !is_named || !is_wanted {
                 continue;
             }

@@ -128,6 +128,7 @@ impl<S: Store> Engine<S> {
             run,
             key: start.key.clone(),
             input: StartInput::New(start.input),
+            labels: start.labels,
             priority: start.priority,
             deadline: start.deadline,
             origin: Origin::Root,

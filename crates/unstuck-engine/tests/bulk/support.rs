@@ -116,6 +116,7 @@ impl Bench {
                 version: None,
                 key: None,
                 input: Json::NULL,
+                labels: None,
                 priority: 0,
                 deadline: None,
                 on_duplicate: OnDuplicate::Return,

@@ -67,6 +67,7 @@ pub(crate) fn start_of(flow: &str, priority: i32) -> StartRun {
         version: None,
         key: None,
         input: Json::NULL,
+        labels: None,
         priority,
         deadline: None,
         on_duplicate: OnDuplicate::Return,

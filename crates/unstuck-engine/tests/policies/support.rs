@@ -57,6 +57,7 @@ pub(crate) fn start(flow: &str) -> StartRun {
         version: None,
         key: None,
         input: Json::NULL,
+        labels: None,
         priority: 0,
         deadline: None,
         on_duplicate: OnDuplicate::Return,

@@ -3,7 +3,7 @@
 use axum::http::{StatusCode, header};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
-use unstuck_api::request::{Query, RunsQuery};
+use unstuck_api::request::{CountBy, CountsQuery, Query, RunSort, RunsQuery, StepMark};
 use unstuck_api::runs::RunState;
 use unstuck_api::{ProblemType, Run};
 use unstuck_core::id::RunId;
@@ -28,22 +28,45 @@ pub(crate) fn list(call: &Call) -> Answered {
         })?;
         call.caller.check_flow(flow)?;
     }
+    let sort = call.parameters.text("sort").unwrap_or_default();
+    let sort = RunSort::ALL.into_iter().find(|known| known.word() == sort).unwrap_or_default();
+    let (limit, after) = (call.limit(PAGE), call.parameters.owned("after"));
+    call.query(&Query::Runs(Box::new(RunsQuery { sort, limit, after, ..read_filters(call)? })))
+}
+
+/// Counts runs by what is asked for.
+pub(crate) fn count(call: &Call) -> Answered {
+    let by = call.parameters.text("by").unwrap_or_default();
+    let by = CountBy::ALL.into_iter().find(|known| known.word() == by).unwrap_or(CountBy::State);
+    call.query(&Query::Counts(Box::new(CountsQuery { filter: read_filters(call)?, by })))
+}
+
+/// Reads the filters that lists and counts have.
+fn read_filters(call: &Call) -> Result<RunsQuery, Problem> {
     let (given, now) = (&call.parameters, Timestamp::now());
-    let states = given.all("state").map(read_state).collect::<Result<_, _>>()?;
-    let labels = given.all("label").map(read_label).collect::<Result<_, _>>()?;
-    call.query(&Query::Runs(RunsQuery {
-        states,
+    let texts = |name: &str| given.all(name).map(str::to_owned).collect();
+    let marks = StepMark::ALL.into_iter();
+    Ok(RunsQuery {
+        states: given.all("state").map(read_state).collect::<Result<_, _>>()?,
         flow: given.owned("flow"),
+        versions: texts("version"),
         key: given.owned("key"),
-        labels,
+        key_prefixes: texts("keyPrefix"),
+        labels: given.all("label").map(read_label).collect::<Result<_, _>>()?,
+        has: marks.filter(|mark| given.all("has").any(|word| word == mark.word())).collect(),
+        policies: texts("policy"),
+        actions: texts("action"),
+        workers: texts("worker"),
+        parent: given.owned("parent"),
+        root: given.owned("root"),
         since: given.time("since", now),
         until: given.time("until", now),
+        updated_since: given.time("updatedSince", now),
         group: given.owned("group"),
         cause: given.owned("cause"),
         all: given.flag("all").unwrap_or(false),
-        limit: call.limit(PAGE),
-        after: given.owned("after"),
-    }))
+        ..RunsQuery::default()
+    })
 }
 
 pub(crate) fn read_state(word: &str) -> Result<RunState, Problem> {

@@ -15,7 +15,7 @@ use unstuck_store::contract::{OpenErrorFilter, StoreError};
 
 use super::StepNames;
 use crate::service::{Service, ServiceError};
-use crate::{change_run, convert, errors, list, run_name};
+use crate::{change_run, convert, errors, run_filter, run_name};
 
 /// Starts a bulk action, or with `dry_run` returns what it would act on.
 pub(crate) fn begin_bulk(
@@ -161,15 +161,11 @@ fn resolve_selection(
         Some(group) => Some(errors::find_group(reader, group)?.group),
         None => None,
     };
-    let versions = if begin.labels.is_empty() {
-        None
-    } else {
-        Some(list::list_versions_with_labels(reader, flows, &begin.labels)?)
-    };
+    let labels = run_filter::find_labels(reader, flows, &begin.labels)?;
     let flow: Option<Arc<str>> = begin.flow.as_deref().map(Arc::from);
     let which = TargetFilter { acknowledged: begin.include_acknowledged, needs_person: begin.needs_person };
     let state = begin.state.map(convert::to_core_run_state);
-    let common = BulkFilter { flow: flow.clone(), versions, state, which };
+    let common = BulkFilter { flow: flow.clone(), labels, state, which };
     let by_error = match action {
         BulkAction::Resume { .. } | BulkAction::Acknowledge => true,
         BulkAction::Cancel | BulkAction::Skip { .. } | BulkAction::Complete { .. } => {

@@ -254,6 +254,7 @@ impl<'a> Execution<'a> {
                     version: None,
                     key: None,
                     input: self.rehearsal.input.clone(),
+                    labels: None,
                     priority: 0,
                     deadline: None,
                     on_duplicate: OnDuplicate::Return,

@@ -191,6 +191,7 @@ mod tests {
             version: None,
             key: None,
             input: Json::NULL,
+            labels: None,
             priority: 0,
             deadline: None,
             on_duplicate: OnDuplicate::Return,

@@ -62,6 +62,21 @@ pub(crate) fn load_entry(connection: &Connection, pos: u64) -> Result<(LogEntry,
     Ok((record, prev))
 }
 
+/// Lists the positions of events before this one, each with its run, the last first, at most `limit`.
+pub(crate) fn list_events_before(
+    connection: &Connection,
+    before: u64,
+    limit: usize,
+) -> Result<Vec<(u64, RunId)>, StoreError> {
+    let sql = "SELECT pos, run FROM event WHERE pos < ?1 ORDER BY pos DESC LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let before = i64::try_from(before).unwrap_or(i64::MAX);
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows =
+        statement.query_map([before, most], |row| Ok((unsigned(row.get(0)?), RunId(unsigned(row.get(1)?)))));
+    rows.map_err(store_error)?.collect::<Result<_, _>>().map_err(store_error)
+}
+
 /// Whether there is a record at a position.
 pub(crate) fn has_event(connection: &Connection, pos: u64) -> Result<bool, StoreError> {
     let mut statement =

@@ -67,6 +67,7 @@ impl ListedRow {
             id: self.id,
             flow,
             key: None,
+            labels: None,
             generation: 0,
             seq: 0,
             state: self.state,
@@ -81,6 +82,9 @@ impl ListedRow {
             updated_at: Time::default(),
             cause: None,
             next_resume: None,
+            has_acknowledged: false,
+            open_steps: Vec::new(),
+            workers: Vec::new(),
         };
         stored_summary::complete_summary(&known, text).map(Some)
     }
@@ -109,6 +113,14 @@ pub(crate) fn load_listed_row(connection: &Connection, run: RunId) -> Result<Opt
         version: number(6)?.map(|version| FlowId(unsigned(version))),
         text: row.get(7).map_err(store_error)?,
     }))
+}
+
+/// Lists the children and handlers of a run that have rows.
+pub(crate) fn list_children(connection: &Connection, parent: RunId) -> Result<Vec<RunId>, StoreError> {
+    let sql = "SELECT id FROM run INDEXED BY run_parent WHERE parent = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let rows = statement.query_map([number(parent.0)?], |row| row.get(0)).map_err(store_error)?;
+    rows.map(|id| id.map(|id| RunId(unsigned(id)))).collect::<Result<_, _>>().map_err(store_error)
 }
 
 /// The row of this run, if it has one.

@@ -22,6 +22,30 @@ pub(crate) fn find_run_of_key(
     Ok(run.map(|run| RunId(unsigned(run))))
 }
 
+/// Lists the runs of a flow whose keys begin with `prefix`; `None` if there are more than `most`.
+pub(crate) fn list_runs_of_prefix(
+    connection: &Connection,
+    flow: &str,
+    prefix: &str,
+    most: usize,
+) -> Result<Option<Vec<i64>>, StoreError> {
+    let sql = "SELECT key, run FROM run_key WHERE flow = ?1 AND key >= ?2 ORDER BY key";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let mut rows = statement.query([flow, prefix]).map_err(store_error)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next().map_err(store_error)? {
+        let key = row.get_ref(0).map_err(store_error)?;
+        if !key.as_str().unwrap_or_default().starts_with(prefix) {
+            break;
+        }
+        if found.len() >= most {
+            return Ok(None);
+        }
+        found.push(row.get(1).map_err(store_error)?);
+    }
+    Ok(Some(found))
+}
+
 /// Writes the keys of runs that a stage has started.
 pub(crate) fn write_keys(
     transaction: &Transaction<'_>,

@@ -73,6 +73,22 @@ pub(crate) fn for_each_timer(
     Ok(())
 }
 
+/// Lists the timers of parked runs after this one, the earliest first, each run once at each time, at most `limit`.
+pub(crate) fn list_timers_after(
+    connection: &Connection,
+    after: Option<(Time, RunId)>,
+    limit: usize,
+) -> Result<Vec<(Time, RunId)>, StoreError> {
+    let sql = "SELECT DISTINCT due, run FROM wake INDEXED BY wake_due
+        WHERE due IS NOT NULL AND (due, run) > (?1, ?2) ORDER BY due, run LIMIT ?3";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let (due, run) = after.map_or((i64::MIN, RunId(0)), |(due, run)| (due.0, run));
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = statement
+        .query_map([due, number(run.0)?, most], |row| Ok((Time(row.get(0)?), RunId(unsigned(row.get(1)?)))));
+    rows.map_err(store_error)?.collect::<Result<_, _>>().map_err(store_error)
+}
+
 /// Reverses `unit_columns`.
 pub(crate) fn unit_from_columns(step: i64, item: i64) -> Option<UnitRef> {
     u16::try_from(step).ok().map(|step| UnitRef { step: StepIndex(step), item: u32::try_from(item).ok() })

@@ -20,6 +20,7 @@ use crate::list_runs::encode_rests;
 use crate::stored_summary;
 use crate::table::payload;
 use crate::table::run_key;
+use crate::table::run_label;
 use crate::table::run_snapshot::{self, RunSnapshot};
 use crate::table::unsigned;
 use crate::table::wake::WakeRow;
@@ -55,6 +56,8 @@ pub(crate) struct Totals {
     pub(crate) visited: Positions,
     /// How many runs are found by their key.
     pub(crate) keys: u64,
+    /// How many labels of runs lead to them.
+    pub(crate) labels: u64,
     /// How many have a slot of each limit, and how many may.
     pub(crate) slots: BTreeMap<Arc<str>, (u32, u32)>,
     /// The targets of bulk actions that are under way, by what the runs remember.
@@ -74,6 +77,7 @@ impl Totals {
         let Totals {
             visited,
             keys,
+            labels,
             slots,
             resumed,
             rows,
@@ -84,6 +88,7 @@ impl Totals {
         self.visited.add(visited);
         self.rows.append(rows);
         self.keys += keys;
+        self.labels += labels;
         for (name, (taken, max)) in slots {
             let known = self.slots.entry(name).or_default();
             *known = (known.0 + taken, known.1.max(max));
@@ -367,6 +372,7 @@ impl<'c> RunChecks<'c> {
             None => {}
         }
         self.check_key(run, &version.name, history.is_input_changed(), findings)?;
+        self.check_labels(run, findings)?;
         let by_user = history.was_started_by_user();
         if !waits_for_children {
             return self.check_movers(run, by_user, findings);
@@ -431,6 +437,20 @@ impl<'c> RunChecks<'c> {
         };
         if !is_same {
             add(Promise::Payload, "its input is not the input that it was started with".to_owned());
+        }
+        Ok(())
+    }
+
+    /// A run with labels is found by each of them.
+    fn check_labels(&mut self, run: &Run, findings: &mut Vec<Finding>) -> Result<(), StoreError> {
+        for (name, value) in run.labels.iter().flat_map(|labels| labels.iter()) {
+            if run_label::has_label(self.snapshot.connection, run.id, name, value)? {
+                self.totals.labels += 1;
+            } else {
+                let what =
+                    format!("its label `{name}={value}` does not lead to it: lists by label leave it out");
+                findings.push(Finding::new(Promise::Row, run.id.to_string(), what, RESTORE));
+            }
         }
         Ok(())
     }

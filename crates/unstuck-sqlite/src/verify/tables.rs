@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 use unstuck_core::command::{ChildEnd, NoticeBody};
+use unstuck_core::event::{Fact, Started};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Payload;
 use unstuck_core::model::run::Origin;
@@ -72,6 +73,7 @@ pub(crate) fn check_totals(
     }
     report_unreadable("the notices", check_notices(snapshot, report), report)?;
     report_unreadable("the keys", report_orphaned_keys(snapshot, totals, report), report)?;
+    report_unreadable("the labels", report_orphaned_labels(snapshot, totals, report), report)?;
     report_unreadable("the bulk actions", bulks::check_bulks(snapshot, totals, report), report)?;
     report_unreadable(
         "the counts",
@@ -201,6 +203,39 @@ fn report_orphaned_keys(
     Ok(())
 }
 
+/// Reports labels that lead to a run which does not have them. Every label of a run was looked up, so rows are only
+/// searched if there are more.
+fn report_orphaned_labels(
+    snapshot: &Snapshot<'_>,
+    totals: &Totals,
+    report: &mut CheckReport,
+) -> Result<(), StoreError> {
+    let connection = snapshot.connection;
+    if count_rows(connection, "run_label")? == totals.labels {
+        return Ok(());
+    }
+    let mut statement = connection.prepare("SELECT name, value, run FROM run_label").map_err(store_error)?;
+    let mut found = statement.query([]).map_err(store_error)?;
+    while let Some(row) = found.next().map_err(store_error)? {
+        let (name, value): (String, String) =
+            (row.get(0).map_err(store_error)?, row.get(1).map_err(store_error)?);
+        let run = RunId(unsigned(row.get(2).map_err(store_error)?));
+        let what = match load_start(snapshot, run)? {
+            StartOf::Unreadable => continue,
+            StartOf::Nobody => format!("it leads to {run}, which does not exist"),
+            StartOf::Run(started) => {
+                let own = started.labels.as_ref().and_then(|labels| labels.get(&name));
+                if own == Some(&value) {
+                    continue;
+                }
+                format!("it leads to {run}, which does not have it: lists by label would show it")
+            }
+        };
+        report.add(Finding::new(Promise::Row, format!("label `{name}={value}`"), what, RESTORE));
+    }
+    Ok(())
+}
+
 /// Who has a key.
 enum KeyOf {
     Nobody,
@@ -208,18 +243,34 @@ enum KeyOf {
     Run(String, Option<String>),
 }
 
-/// The flow and key of a run, from its start; `None` where that cannot be read.
-fn load_key(snapshot: &Snapshot<'_>, run: RunId) -> Result<Option<KeyOf>, StoreError> {
+/// How a run was started.
+enum StartOf {
+    Unreadable,
+    Nobody,
+    Run(Box<Started>),
+}
+
+/// Loads the start of a run from its history.
+fn load_start(snapshot: &Snapshot<'_>, run: RunId) -> Result<StartOf, StoreError> {
     if snapshot.broken.contains(&run) {
-        return Ok(None);
+        return Ok(StartOf::Unreadable);
     }
-    let Some(head) = snapshot.head(run)? else { return Ok(Some(KeyOf::Nobody)) };
+    let Some(head) = snapshot.head(run)? else { return Ok(StartOf::Nobody) };
     let mut statement = Chain::statement(snapshot.connection)?;
     let chain = Chain::read(&mut statement, run, head, head, None)?;
     let first = chain.links.first().and_then(|link| link.record.as_ref().ok());
-    let Some(unstuck_core::event::Fact::Started(started)) = first.and_then(|first| first.event.facts.first())
-    else {
-        return Ok(None);
+    match first.and_then(|first| first.event.facts.first()) {
+        Some(Fact::Started(started)) => Ok(StartOf::Run(started.clone())),
+        Some(_) | None => Ok(StartOf::Unreadable),
+    }
+}
+
+/// The flow and key of a run, from its start; `None` where that cannot be read.
+fn load_key(snapshot: &Snapshot<'_>, run: RunId) -> Result<Option<KeyOf>, StoreError> {
+    let started = match load_start(snapshot, run)? {
+        StartOf::Unreadable => return Ok(None),
+        StartOf::Nobody => return Ok(Some(KeyOf::Nobody)),
+        StartOf::Run(started) => started,
     };
     let flow = snapshot.flows.get(&started.flow).map(|version| version.name.to_string());
     Ok(flow.map(|flow| KeyOf::Run(flow, started.key.as_ref().map(ToString::to_string))))

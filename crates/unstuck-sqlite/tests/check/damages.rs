@@ -307,6 +307,37 @@ fn keys() {
 }
 
 #[test]
+fn labels() {
+    assert_all_found(
+        true,
+        &[
+            (
+                "DELETE FROM run_label",
+                Promise::Row,
+                "its label `team=media` does not lead to it: lists by label leave it out",
+            ),
+            ("UPDATE run_label SET value = 'other'", Promise::Row, "which does not have it"),
+            (
+                "INSERT INTO run_label VALUES ('team', 'media', {queued})",
+                Promise::Row,
+                "which does not have it: lists by label would show it",
+            ),
+            ("INSERT INTO run_label VALUES ('tier', 'gold', 5)", Promise::Row, "which does not exist"),
+            (
+                "UPDATE run SET summary = json_remove(summary, '$.t') WHERE id = {done}",
+                Promise::Row,
+                "its row says that its summary is",
+            ),
+            (
+                "UPDATE run SET summary = json_set(summary, '$.s', json_array(7)) WHERE id = {queued}",
+                Promise::Row,
+                "its row says that its summary is",
+            ),
+        ],
+    );
+}
+
+#[test]
 fn slots() {
     assert_all_found(
         true,

@@ -34,6 +34,7 @@ impl World {
 
         let done = driver.start_with(&plain, |start| {
             (start.key, start.input) = (Some("first".into()), StartInput::New(large("input")));
+            start.labels = Some(Arc::new([("team".to_owned(), "media".to_owned())].into()));
         });
         for step in 0..2 {
             driver.pass(Millis(5));

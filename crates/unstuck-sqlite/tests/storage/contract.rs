@@ -2,6 +2,7 @@
 
 use unstuck_core::random::Random;
 use unstuck_sqlite::{MemoryLimits, Options, WriteMode};
+use unstuck_store::conformance::{lists, readers};
 use unstuck_store::differential::check_stores_agree;
 use unstuck_store::memory::MemoryStore;
 
@@ -55,5 +56,22 @@ fn it_agrees_with_small_limits_and_a_thread_that_writes() {
         let options = Options { hand: WriteMode::Thread, ..small_limits(&mut Random::new(seed)) };
         let make = || Fixture::on_a_disk(options.clone(), Power::steady(seed));
         check_stores_agree(MemoryStore::deferred, make, seed, 150);
+    }
+}
+
+/// A page of a list looks at no more runs than it may: it is short then, but nothing is left out or comes twice.
+#[test]
+fn lists_are_complete_however_few_runs_a_page_looks_at() {
+    for max_candidates in [1, 3] {
+        for room in [MemoryLimits::default(), MemoryLimits { max_runs: 0, max_tail: 0 }] {
+            let hand = WriteMode::Caller;
+            let options = Options { max_candidates, room, hand, ..Options::default() };
+            let make = || Fixture::on_a_disk(options.clone(), Power::steady(1));
+            lists::runs_are_found_by_their_labels(&mut || make());
+            lists::runs_are_found_by_their_open_work(&mut || make());
+            lists::what_is_below_a_root_is_found(&mut || make());
+            lists::lists_have_an_order(&mut || make());
+            readers::a_reader_sees_all_that_is_there(&mut || make());
+        }
     }
 }

@@ -25,7 +25,8 @@ use unstuck_store::conformance::driver::{Driver, user};
 use unstuck_store::conformance::flows::{action, graph, sequence, step};
 use unstuck_store::conformance::steps::BatchSteps;
 use unstuck_store::contract::{
-    ErrorFilter, FlowRecord, Locked, NewFlow, OpenErrorFilter, RunChange, RunFilter, RunLogs, Stage, Store,
+    ErrorFilter, FlowRecord, Locked, NewFlow, OpenErrorFilter, RunChange, RunFilter, RunLogs, Stage,
+    StepMark, Store,
 };
 
 const SCHEMA_1: &str = include_str!("older/schema-1.sql");
@@ -34,8 +35,13 @@ const SCHEMA_3: &str = include_str!("older/schema-3.sql");
 const SCHEMA_7: &str = include_str!("older/schema-7.sql");
 /// Bulk actions in the middle, paused and done, and notices that nobody has delivered.
 const SCHEMA_8: &str = include_str!("older/schema-8.sql");
+/// Runs in error (acknowledged, and with a resume that a policy has scheduled), held, waiting and completed, before runs had
+/// labels.
+const SCHEMA_10: &str = include_str!("older/schema-10.sql");
 /// Rows of schema 7, a kind and a text each: every variant and every field of what was ever written is in one of them.
 const ROWS_7: &str = include_str!("older/rows-7.tsv");
+/// What rows of schema 12 have besides: labels of a run.
+const ROWS_12: &str = include_str!("older/rows-12.tsv");
 
 /// A folder with a store of the first schema.
 fn old_store() -> TempDir {
@@ -266,6 +272,12 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
         ALTER TABLE notice DROP COLUMN due;
         DROP TABLE attempt_log;
         DROP TABLE run_snapshot;
+        DROP TABLE run_label;
+        DROP TABLE flow_status;
+        DROP TABLE idempotency;
+        DROP TABLE token;
+        DROP TABLE token_use;
+        DROP TABLE audit;
         DROP TABLE run_count;
         DROP TABLE event_mark;
         DROP TABLE error_open;
@@ -375,10 +387,73 @@ fn bulk_actions_and_notices_of_schema_8_go_on() {
     assert_clean(folder.path(), &flows);
 }
 
+/// The runs that a filter finds, by flow, newest first.
+fn found(store: &mut SqliteStore, filter: &RunFilter) -> Vec<String> {
+    let reader = store.reader();
+    let runs = reader.list(filter, None, 99).expect("lists");
+    let name = |flow| reader.flow(flow).expect("reads").expect("is kept").name.to_string();
+    runs.iter().map(|run| name(run.flow)).collect()
+}
+
 #[test]
-fn rows_of_schema_7_are_read_and_written_as_they_were() {
+fn runs_of_schema_10_are_found_by_filters_that_came_later() {
+    let folder = store_of(SCHEMA_10);
+    let has = |mark: StepMark| RunFilter { has: vec![mark], ..RunFilter::default() };
+    let step =
+        |flow: u64| RunFilter { steps: Some(vec![(FlowId(flow), StepIndex(0))]), ..RunFilter::default() };
+    let cases = [
+        (RunFilter::default(), vec!["waits", "errs", "done", "parent", "holds", "done", "errs"]),
+        (has(StepMark::Error), vec!["errs", "errs"]),
+        (has(StepMark::Held), vec!["holds"]),
+        (has(StepMark::Acknowledged), vec!["errs"]),
+        (has(StepMark::Scheduled), vec!["errs"]),
+        (RunFilter { policies: vec!["resets".into()], ..RunFilter::default() }, vec!["errs"]),
+        (
+            RunFilter { key_prefixes: vec!["k-".into()], ..RunFilter::default() },
+            vec!["parent", "holds", "done", "errs"],
+        ),
+        (step(1), vec!["errs", "errs"]),
+        (step(2), vec![]),
+    ];
+    let check_all = |store: &mut SqliteStore, when: &str| {
+        for (filter, expected) in &cases {
+            assert_eq!(found(store, filter), *expected, "{when}: {filter:?}");
+        }
+    };
+    let assert_whole = || {
+        let report = check(folder.path(), &mut compile, &mut |_| {}).expect("the check can be made");
+        assert!(report.is_clean(), "{report:#?}");
+    };
+    check_all(&mut SqliteStore::open(folder.path()).expect("opens"), "as it was");
+    assert_whole();
+
+    // Now every run has a row, which says less where it is from before.
+    let room = MemoryLimits { max_runs: 0, max_tail: 0 };
+    let mut store = SqliteStore::open_with(folder.path(), room).expect("opens");
+    let batch = store.begin().expect("begins");
+    let (at, last_id) =
+        (store.last_time().expect("reads").expect("there is one"), store.last_id().expect("reads"));
+    store.stage(batch, Stage { at, last_id, ..Stage::default() }).expect("stages");
+    check_all(&mut store, "with rows");
+    drop(store);
+    let connection = rusqlite::Connection::open(folder.path().join("unstuck.db")).expect("opens");
+    let rows: i64 = connection
+        .query_row("SELECT count(*) FROM run WHERE state <> 'completed'", [], |row| row.get(0))
+        .expect("reads");
+    assert_eq!(rows, 4, "those that are not final have rows too");
+    let older = "DROP TABLE run_label;
+        UPDATE run SET summary = json_remove(summary, '$.s', '$.a', '$.x');
+        PRAGMA user_version = 11;";
+    connection.execute_batch(older).expect("written");
+    drop(connection);
+    check_all(&mut SqliteStore::open(folder.path()).expect("opens"), "with rows from before");
+    assert_whole();
+}
+
+#[test]
+fn rows_of_older_schemas_are_read_and_written_as_they_were() {
     let mut seen = Vec::new();
-    for line in ROWS_7.lines() {
+    for line in ROWS_7.lines().chain(ROWS_12.lines()) {
         let (kind, text) = line.split_once('\t').expect("a kind and a text");
         let known =
             StoredKind::ALL.into_iter().find(|known| format!("{known:?}") == kind).expect("a known kind");

@@ -183,6 +183,7 @@ impl<S: Store> Driver<S> {
             run,
             key: None,
             input: StartInput::New(Json::NULL),
+            labels: None,
             priority: 0,
             deadline: None,
             origin: Origin::Root,

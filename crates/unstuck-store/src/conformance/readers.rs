@@ -13,6 +13,7 @@ use unstuck_core::time::{Millis, Time};
 use crate::conformance::driver::{Driver, large, user};
 use crate::conformance::flows::{action, limited, sequence};
 use crate::conformance::forgetting::forget;
+use crate::conformance::lists::{filters_like, same_orders};
 use crate::conformance::notices::family;
 use crate::conformance::policies::fail;
 use crate::conformance::restarts::settle_all;
@@ -233,6 +234,7 @@ pub fn same_as_store_in<S: Store>(store: &mut S, is_chosen: impl Fn(usize) -> bo
     }
     assert_eq!(reader.payloads(&payloads), store.payloads(&payloads));
     same_lists(store, &*reader, is_chosen);
+    same_orders(store);
     same_errors(store, &*reader);
     same_tail(&*reader, &all);
     let mut due: BTreeMap<RunId, Time> = BTreeMap::new();
@@ -271,6 +273,7 @@ fn same_lists(store: &mut impl Store, reader: &dyn Reader, is_chosen: impl Fn(us
         filters.push(RunFilter { key: run.key.clone(), ..all() });
         filters.push(RunFilter { since: Some(run.created_at), ..all() });
         filters.push(RunFilter { until: Some(run.created_at), roots_only: true, ..all() });
+        filters.extend(filters_like(run));
     }
     let (oldest, newest) = (listed.last().map(|run| run.id), listed.first().map(|run| run.id));
     let middle = listed.get(listed.len() / 2).map(|run| run.id);

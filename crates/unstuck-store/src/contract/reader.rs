@@ -19,7 +19,7 @@ use unstuck_core::time::Time;
 use crate::contract::{
     AuditEntry, AuditFilter, AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
     GroupPlace, IdempotencyRecord, ListedFlow, OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits,
-    RunFilter, RunLogs, SetAside, StoreError, TailError, TailPage,
+    RunFilter, RunLogs, RunPage, RunPlace, RunSort, SetAside, StoreError, TailError, TailPage,
 };
 
 /// How many runs of a flow, by its name, are in a state.
@@ -40,13 +40,35 @@ pub trait Reader: Send + Sync {
     /// Loads the events of a run after number `after`, in order, at most `limit`.
     fn history(&self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
 
-    /// Lists runs, newest first, before the id `before`, at most `limit`.
+    /// Lists runs in this order, after the place `after`, at most `limit`. However many runs there are, it looks at a
+    /// bounded number of them. A place of another order is none.
+    fn page(
+        &self,
+        filter: &RunFilter,
+        sort: RunSort,
+        after: Option<RunPlace>,
+        limit: usize,
+    ) -> Result<RunPage, StoreError>;
+
+    /// Lists runs, newest first, before the id `before`, at most `limit`, however long that takes.
     fn list(
         &self,
         filter: &RunFilter,
         before: Option<RunId>,
         limit: usize,
-    ) -> Result<Vec<RunSummary>, StoreError>;
+    ) -> Result<Vec<RunSummary>, StoreError> {
+        let mut found = Vec::new();
+        let mut after = before.map(RunPlace::Created);
+        while found.len() < limit {
+            let page = self.page(filter, RunSort::Created, after, limit - found.len())?;
+            found.extend(page.runs);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(found)
+    }
 
     /// Counts root runs by flow and state: all that are not final, and of the final ones those started at `since` or
     /// later, by their ids.

@@ -24,6 +24,7 @@ use unstuck_core::time::{Millis, Time};
 use crate::conformance::TestStore;
 use crate::conformance::driver::{Ask, Driver, large, offer, user, worker};
 use crate::conformance::flows::{action_of, each, graph, limited, sequence, step};
+use crate::conformance::lists::{filters_like, labels};
 use crate::conformance::sessions::session;
 use crate::conformance::steps::BatchSteps;
 use crate::contract::{ErrorFilter, OpenErrorFilter, RunFilter, Stage, Store, StoreError, Wants};
@@ -104,6 +105,8 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
                 start.key = key;
                 start.input = StartInput::New(input);
                 start.priority = priority;
+                start.labels =
+                    (priority != 0 || restart).then(|| labels(&[("team", if restart { "a" } else { "b" })]));
                 start.on_duplicate = if restart { OnDuplicate::RestartIfFinal } else { OnDuplicate::Return };
             });
             ask.run = known.unwrap_or(ask.run);
@@ -363,6 +366,10 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         let mut filter = RunFilter { states, flow, parent, roots_only, ..RunFilter::default() };
         self.narrow(&mut filter, runs.first());
         self.driver.store.list(&filter, before, limit).expect("lists");
+        for like in runs.first().map(filters_like).unwrap_or_default() {
+            let states = filter.states.clone();
+            self.driver.store.list(&RunFilter { states, ..like }, before, limit).expect("lists");
+        }
         let since = filter.since.unwrap_or(Time(0));
         self.driver.store.count_runs(since).expect("counts");
         for run in runs {

@@ -21,8 +21,8 @@ use unstuck_core::time::Time;
 use crate::contract::{
     AuditEntry, AuditFilter, AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
     GroupPlace, IdempotencyRecord, ListedFlow, OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits,
-    Reader, RunChange, RunCounts, RunFilter, RunLogs, SetAside, Stage, StoreError, TailError, TailPage,
-    Watchers,
+    Reader, RunChange, RunCounts, RunFilter, RunLogs, RunPage, RunPlace, RunSort, SetAside, Stage,
+    StoreError, TailError, TailPage, Watchers, next_resume_of,
 };
 use crate::memory::state::{LockedByBatch, MemoryState};
 
@@ -136,6 +136,46 @@ impl Reader for MemoryReader {
         limit: usize,
     ) -> Result<Vec<RunSummary>, StoreError> {
         self.state().list(filter, before, limit, RunSummary::of)
+    }
+
+    fn page(
+        &self,
+        filter: &RunFilter,
+        sort: RunSort,
+        after: Option<RunPlace>,
+        limit: usize,
+    ) -> Result<RunPage, StoreError> {
+        let state = self.state();
+        let mut places: Vec<(RunPlace, RunSummary)> = Vec::new();
+        let all = state.list(filter, None, usize::MAX, RunSummary::of)?;
+        match sort {
+            RunSort::Created => places.extend(all.into_iter().map(|run| (RunPlace::Created(run.id), run))),
+            RunSort::Updated => {
+                let mut fitting: BTreeMap<RunId, RunSummary> =
+                    all.into_iter().map(|run| (run.id, run)).collect();
+                for (place, (run, seq)) in self.durable.log().iter().enumerate().rev() {
+                    if fitting.get(run).is_some_and(|run| run.seq == *seq) {
+                        let run = fitting.remove(run);
+                        places.extend(run.map(|run| (RunPlace::Updated(place as u64), run)));
+                    }
+                }
+            }
+            RunSort::NextResume => {
+                let resumed = |run: RunSummary| {
+                    let due = next_resume_of(&run)?;
+                    Some((RunPlace::NextResume(due, run.id), run))
+                };
+                places.extend(all.into_iter().filter_map(resumed));
+                places
+                    .sort_unstable_by_key(|(_, run)| (run.next_resume.as_ref().map(|(due, _)| *due), run.id));
+            }
+        }
+        let follows = |place: &RunPlace| after.is_none_or(|after| place.follows(&after));
+        let mut following = places.into_iter().filter(|(place, _)| follows(place));
+        let found: Vec<(RunPlace, RunSummary)> = following.by_ref().take(limit).collect();
+        let last = found.last().map(|(place, _)| *place);
+        let next = if following.next().is_some() { last.or(after) } else { None };
+        Ok(RunPage { runs: found.into_iter().map(|(_, run)| run).collect(), next })
     }
 
     fn count_runs(&self, since: Time) -> Result<RunCounts, StoreError> {

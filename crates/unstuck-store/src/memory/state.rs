@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -321,6 +321,7 @@ impl MemoryState {
     ) -> Result<Vec<T>, StoreError> {
         let end = before.map_or(self.order.len(), |before| self.order.partition_point(|id| *id < before));
         let with_error = filter.has_error_criteria().then(|| self.errors.find_runs_with_error(filter));
+        let below = filter.root.map(|root| self.find_descendants(root)).transpose()?;
         let mut found = Vec::new();
         for id in self.order[..end].iter().rev() {
             if found.len() >= limit {
@@ -329,11 +330,25 @@ impl MemoryState {
             let Some(kept) = self.runs.get(id) else { continue };
             let run = MemoryState::read_run(*id, kept)?;
             let has_error = with_error.as_ref().is_none_or(|runs| runs.contains(id));
-            if has_error && filter.matches(&run, &kept.flow) {
+            let is_below = below.as_ref().is_none_or(|below| below.contains(id));
+            if has_error && is_below && filter.matches(&run, &kept.flow) {
                 found.push(give(&run));
             }
         }
         Ok(found)
+    }
+
+    /// Finds all runs below this one.
+    fn find_descendants(&self, root: RunId) -> Result<BTreeSet<RunId>, StoreError> {
+        let mut parents = BTreeMap::new();
+        for (id, kept) in &self.runs {
+            parents.insert(*id, MemoryState::read_run(*id, kept)?.origin.parent());
+        }
+        let is_below = |id: &RunId| {
+            let parent = |id: &RunId| parents.get(id).copied().flatten();
+            std::iter::successors(parent(id), parent).any(|ancestor| ancestor == root)
+        };
+        Ok(parents.keys().copied().filter(is_below).collect())
     }
 
     pub(super) fn count_runs(&self, since: Time) -> Result<RunCounts, StoreError> {

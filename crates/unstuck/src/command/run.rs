@@ -67,12 +67,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = OnDuplicate::Return, requires = "key")]
     on_duplicate: OnDuplicate,
 
+    /// Give the run a label, to find it by: `--label team=media`; repeat it for several. If the key already has a run,
+    /// that run keeps its own.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = crate::command::runs::parse_label)]
+    label: Vec<(String, String)>,
+
     /// Run this flow of the file. [default: the first]
     #[arg(long, value_name = "NAME")]
     flow: Option<String>,
 
     /// Continue an interrupted run. [default: the newest]
-    #[arg(long = "continue", value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["file", "input", "key", "on_duplicate", "flow"])]
+    #[arg(long = "continue", value_name = "RUN", num_args = 0..=1, conflicts_with_all = ["file", "input", "key", "on_duplicate", "label", "flow"])]
     #[expect(clippy::option_option, reason = "without the option, with it alone, with a run")]
     go_on: Option<Option<String>>,
 
@@ -95,6 +100,7 @@ Examples:
   unstuck run --continue
   unstuck run order.yaml --input '{\"order\": 17}' --key order-17
   unstuck run order.yaml --key order-17 --on-duplicate restartIfFinal
+  unstuck run order.yaml --label team=media --label customer=17
   unstuck run order.yaml --input @order.json -o json | jq .state";
 
 /// What to do where the key has a run already.
@@ -148,6 +154,7 @@ impl Arguments {
                     is_input_given: self.input.is_some(),
                     key: self.key.as_deref(),
                     on_duplicate: self.on_duplicate.into(),
+                    labels: &self.label,
                 };
                 begin::start(&place, &order, &executors, teller)
             }

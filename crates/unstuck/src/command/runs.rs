@@ -7,7 +7,7 @@ use unstuck_core::time::Time;
 
 use crate::CommandResult;
 use crate::Format;
-use crate::access::location::StoreArgument;
+use crate::access::location::{StoreArgument, StoreLocation};
 use crate::error::CommandError;
 use crate::view::output::Output;
 use crate::view::paused_policies;
@@ -15,8 +15,8 @@ use crate::view::style::style_of_word;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
 use crate::view::time;
-use unstuck_api::request::{Query, RunsQuery};
-use unstuck_api::runs::{RunLine, RunState, RunsView};
+use unstuck_api::request::{CountBy, CountsQuery, Query, RunSort, RunsQuery, StepMark};
+use unstuck_api::runs::{CountsView, RunCount, RunLine, RunState, RunsView};
 use unstuck_service::owner::shown_state;
 
 /// List runs, newest first.
@@ -30,9 +30,17 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
 
-    /// Only runs after this one, as printed at the end of a page.
-    #[arg(long, value_name = "RUN")]
+    /// The order: started last first, changed last first, or resumed first first (only runs that a policy resumes).
+    #[arg(long, value_name = "ORDER", default_value = "-created", allow_hyphen_values = true, value_parser = sort_parser())]
+    sort: RunSort,
+
+    /// Continue a list: the end of the page before, as it was printed, or a run.
+    #[arg(long, value_name = "PLACE")]
     after: Option<String>,
+
+    /// Count the runs instead of listing them: by state, flow, group of errors, or action.
+    #[arg(long, value_name = "WHAT", value_parser = count_parser(), conflicts_with_all = ["limit", "sort", "after"])]
+    count_by: Option<CountBy>,
 
     #[command(flatten)]
     store: StoreArgument,
@@ -54,7 +62,39 @@ struct Filters {
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
-    /// Only runs whose flow has this label; repeat it to require several.
+    /// Only runs with a key that begins with this.
+    #[arg(long, value_name = "TEXT")]
+    key_prefix: Vec<String>,
+
+    /// Only runs of this version of their flow.
+    #[arg(long, value_name = "VERSION")]
+    flow_version: Vec<String>,
+
+    /// Only runs with a step that is: `error`, `held`, `acknowledged` (in error), or `scheduled` (a policy resumes it).
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = mark_parser())]
+    has: Vec<StepMark>,
+
+    /// Only runs whose next automatic resume was scheduled by this policy.
+    #[arg(long, value_name = "POLICY")]
+    policy: Vec<String>,
+
+    /// Only runs with an attempt of this action that is queued, active or in error: `encode` or `media.encode`.
+    #[arg(long, value_name = "ACTION")]
+    action: Vec<String>,
+
+    /// Only runs with an attempt that this worker holds now.
+    #[arg(long, value_name = "WORKER")]
+    worker: Vec<String>,
+
+    /// Only children and exception handlers of this run.
+    #[arg(long, value_name = "RUN")]
+    parent: Option<String>,
+
+    /// Only runs below this one: its children and exception handlers, theirs, and so on.
+    #[arg(long, value_name = "RUN")]
+    root: Option<String>,
+
+    /// Only runs with this label, of their own or of their flow. Of several values of one name any, of several names all.
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_label)]
     label: Vec<(String, String)>,
 
@@ -65,6 +105,10 @@ struct Filters {
     /// Only runs started before then.
     #[arg(long, value_name = "WHEN")]
     until: Option<String>,
+
+    /// Only runs that changed since then.
+    #[arg(long, value_name = "WHEN")]
+    updated_since: Option<String>,
 
     /// Only runs with an error of this group.
     #[arg(long, value_name = "GROUP")]
@@ -84,6 +128,9 @@ Examples:
   unstuck runs
   unstuck runs --state error,held --label team=billing
   unstuck runs --since 1d --cause 'connection reset'
+  unstuck runs --has scheduled --sort nextAutoResume
+  unstuck runs --worker encoder-3 --all
+  unstuck runs --count-by state
   unstuck runs --flow nightly --limit 100 -o json | jq '.runs[].id'";
 
 /// Parses a label: `team=billing`, or `team:billing` as in the API.
@@ -101,11 +148,40 @@ pub(crate) fn state_parser() -> impl TypedValueParser<Value = RunState> {
     })
 }
 
+/// Builds the parser of what steps are like.
+fn mark_parser() -> impl TypedValueParser<Value = StepMark> {
+    PossibleValuesParser::new(StepMark::ALL.map(StepMark::word)).map(|word| {
+        let found = StepMark::ALL.into_iter().find(|mark| mark.word() == word);
+        found.unwrap_or(StepMark::Error)
+    })
+}
+
+/// Builds the parser of the order.
+fn sort_parser() -> impl TypedValueParser<Value = RunSort> {
+    PossibleValuesParser::new(RunSort::ALL.map(RunSort::word)).map(|word| {
+        let found = RunSort::ALL.into_iter().find(|sort| sort.word() == word);
+        found.unwrap_or_default()
+    })
+}
+
+/// Builds the parser of what runs are counted by.
+fn count_parser() -> impl TypedValueParser<Value = CountBy> {
+    PossibleValuesParser::new(CountBy::ALL.map(CountBy::word)).map(|word| {
+        let found = CountBy::ALL.into_iter().find(|by| by.word() == word);
+        found.unwrap_or(CountBy::State)
+    })
+}
+
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let place = self.store.place()?;
-        let wanted = self.filters.to_query(self.limit, self.after.clone())?;
-        let answer = place.read(Query::Runs(wanted))?;
+        if let Some(by) = self.count_by {
+            return self.count(by, format, &place);
+        }
+        let query = self.filters.to_query()?;
+        let wanted =
+            RunsQuery { limit: self.limit as usize, sort: self.sort, after: self.after.clone(), ..query };
+        let answer = place.read(Query::Runs(Box::new(wanted)))?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
@@ -118,8 +194,25 @@ impl Arguments {
         Ok(ExitCode::SUCCESS)
     }
 
+    /// Counts the runs that fit.
+    fn count(&self, by: CountBy, format: Format, place: &StoreLocation) -> CommandResult {
+        let filter = self.filters.to_query()?;
+        let answer = place.read(Query::Counts(Box::new(CountsQuery { filter, by })))?;
+        let mut stdout = Output::stdout();
+        match format {
+            Format::Json => stdout.line(&answer.pretty()),
+            Format::Text => show_counts(&answer.read()?, by, &mut stdout),
+        }
+        stdout.finish()?;
+        Ok(ExitCode::SUCCESS)
+    }
+
     /// Shows a page of runs as a table, with the command for the next page.
     fn show(&self, page: &RunsView, stdout: &mut Output, option: &str) {
+        if page.runs.is_empty() && page.next.is_some() {
+            stdout.line("No runs match so far; not all runs were searched.");
+            return self.show_next(page, stdout, option);
+        }
         if page.runs.is_empty() {
             let filtered =
                 self.after.is_some() || !self.filters.to_options().trim_end_matches(" --all").is_empty();
@@ -144,19 +237,45 @@ impl Arguments {
         }
         let paused = page.runs.iter().find_map(|run| run.policies_paused.as_ref());
         paused_policies::show_paused(paused, stdout, option);
-        if let Some(next) = &page.next {
-            let limit = if self.limit == 20 { String::new() } else { format!(" --limit {}", self.limit) };
-            stdout.line(&format!(
-                "\nMore: unstuck runs --after {next}{}{limit}{option}",
-                self.filters.to_options()
-            ));
+        self.show_next(page, stdout, option);
+    }
+
+    /// Shows the command for the next page, if there is one.
+    fn show_next(&self, page: &RunsView, stdout: &mut Output, option: &str) {
+        let Some(next) = &page.next else { return };
+        let limit = if self.limit == 20 { String::new() } else { format!(" --limit {}", self.limit) };
+        let sort = match self.sort {
+            RunSort::Created => String::new(),
+            RunSort::Updated | RunSort::NextAutoResume => format!(" --sort {}", self.sort.word()),
+        };
+        let options = self.filters.to_options();
+        stdout.line(&format!("\nMore: unstuck runs --after {next}{options}{sort}{limit}{option}"));
+    }
+}
+
+/// Shows counts as a table.
+fn show_counts(view: &CountsView, by: CountBy, stdout: &mut Output) {
+    if view.counts.is_empty() {
+        stdout.line("No runs match.");
+    } else {
+        let head = by.word().to_uppercase();
+        let mut table = Table::new(&[&head, "RUNS"]);
+        for RunCount { state, flow, group, action, count } in &view.counts {
+            let name = [state, flow, group, action].into_iter().flatten().next();
+            table.row(vec![Cell::new(name.map_or("", String::as_str)), Cell::new(count.to_string())]);
         }
+        for line in table.lines(stdout.width(), stdout.look) {
+            stdout.line(&line);
+        }
+    }
+    if !view.complete {
+        stdout.line("\nThere are more: not all runs were counted. Give more filters, such as --since 1d.");
     }
 }
 
 impl Filters {
     /// Builds the query of the filters.
-    fn to_query(&self, limit: u32, after: Option<String>) -> Result<RunsQuery, CommandError> {
+    fn to_query(&self) -> Result<RunsQuery, CommandError> {
         let time = |given: &Option<String>, option: &str| {
             given.as_deref().map(|given| time::parse_past_time(given, option)).transpose()
         };
@@ -164,14 +283,22 @@ impl Filters {
             states: self.state.clone(),
             flow: self.flow.clone(),
             key: self.key.clone(),
+            key_prefixes: self.key_prefix.clone(),
             labels: self.label.clone(),
+            versions: self.flow_version.clone(),
+            has: self.has.clone(),
+            policies: self.policy.clone(),
+            actions: self.action.clone(),
+            workers: self.worker.clone(),
+            parent: self.parent.clone(),
+            root: self.root.clone(),
+            updated_since: time(&self.updated_since, "--updated-since")?,
             since: time(&self.since, "--since")?,
             until: time(&self.until, "--until")?,
             group: self.group.clone(),
             cause: self.cause.clone(),
             all: self.all,
-            limit: limit as usize,
-            after,
+            ..RunsQuery::default()
         })
     }
 
@@ -184,7 +311,24 @@ impl Filters {
             options.push(format!(" --state {}", states.join(",")));
         }
         options.extend(self.label.iter().map(|(name, value)| word("label", &format!("{name}={value}"))));
+        if !self.has.is_empty() {
+            let marks: Vec<&str> = self.has.iter().map(|mark| mark.word()).collect();
+            options.push(format!(" --has {}", marks.join(",")));
+        }
+        let lists = [
+            ("key-prefix", &self.key_prefix),
+            ("flow-version", &self.flow_version),
+            ("policy", &self.policy),
+            ("action", &self.action),
+            ("worker", &self.worker),
+        ];
+        for (name, values) in lists {
+            options.extend(values.iter().map(|value| word(name, value)));
+        }
         let texts = [
+            ("parent", &self.parent),
+            ("root", &self.root),
+            ("updated-since", &self.updated_since),
             ("flow", &self.flow),
             ("key", &self.key),
             ("since", &self.since),
@@ -232,7 +376,8 @@ fn run_cells(run: &RunLine, has_keys: bool) -> Vec<Cell> {
     let ago = unstuck_service::service::now().since(Time(run.updated_at.as_millisecond()));
     let state = shown_state(&run.state, run.idle);
     // A run that is still running may have steps that are held or in error.
-    let also: Vec<&str> = run.has.iter().map(String::as_str).filter(|has| *has != run.state).collect();
+    let is_told = |has: &&str| *has != run.state && matches!(*has, "error" | "held");
+    let also: Vec<&str> = run.has.iter().map(String::as_str).filter(is_told).collect();
     let words = if also.is_empty() { state.to_owned() } else { format!("{state} ({})", also.join(", ")) };
     let look = style_of_word(also.first().unwrap_or(&state));
     let mut cells = vec![Cell::new(&run.id), Cell::styled(words, look), Cell::new(&run.flow)];

@@ -1,6 +1,5 @@
 //! `unstuck start`: starts a run of a flow that the store has, and waits for it if so wanted.
 
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
@@ -53,6 +52,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
 
+    /// Give the run a label, to find it by: `--label team=media`; repeat it for several.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = super::runs::parse_label)]
+    label: Vec<(String, String)>,
+
     /// Higher first. [default: 0]
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     priority: Option<i32>,
@@ -87,7 +90,7 @@ impl Arguments {
             version: self.version,
             priority: self.priority,
             deadline: self.deadline,
-            labels: BTreeMap::new(),
+            labels: self.label.into_iter().collect(),
             reason: None,
         })?;
         if !self.wait {

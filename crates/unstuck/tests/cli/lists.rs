@@ -91,8 +91,8 @@ fn runs_are_filtered_by_key_states_label_time_group_and_cause() {
         assert_eq!(ids(&store, &arguments), wanted, "{arguments:?}");
     }
     let page = store.unstuck(&["runs", "--limit", "1", "--label", "team=billing", "--cause", "e"]);
-    let next = format!("More: unstuck runs --after {open} --label 'team=billing' --cause e --limit 1");
-    assert!(page.stdout.contains(&next), "{}", page.stdout);
+    assert!(page.stdout.contains("More: unstuck runs --after page.c."), "{}", page.stdout);
+    assert!(page.stdout.contains(" --label 'team=billing' --cause e --limit 1"), "{}", page.stdout);
     assert!(page.stdout.contains("team=billing, tier=gold"), "labels are shown: {}", page.stdout);
     let shown = store.unstuck(&["show", &open, "-o", "json"]).json();
     assert_eq!(shown["labels"], json!({"team": "billing", "tier": "gold"}));
@@ -100,6 +100,112 @@ fn runs_are_filtered_by_key_states_label_time_group_and_cause() {
     assert!(wrong.stderr.contains("write NAME=VALUE, as in team=billing"), "{}", wrong.stderr);
     let wrong = store.unstuck(&["runs", "--until", "soon"]);
     assert!(wrong.stderr.contains("--until: `soon` is not a duration"), "{}", wrong.stderr);
+}
+
+#[test]
+fn runs_are_found_by_labels_keys_actions_and_marks_of_their_steps() {
+    let store = Store::new();
+    store.run_flow(FINE, &["--key", "order-1", "--label", "team=media", "--label", "tier=gold"]);
+    let fine = store.latest();
+    store.run_flow(FATAL, &["--key", "order-2"]);
+    let fatal = store.latest();
+    store.run_flow(FATAL, &["--label", "team=media"]);
+    let own = store.latest();
+    store.run_flow(&both(), &["--key", "x"]);
+    let open = store.latest();
+    let cases: Vec<(Vec<&str>, Vec<&str>)> = vec![
+        (vec!["--label", "team=media"], vec![&own, &fine]),
+        (vec!["--label", "team=billing"], vec![&open, &fatal]),
+        (vec!["--label", "team=media", "--label", "team=billing"], vec![&open, &own, &fatal, &fine]),
+        (vec!["--label", "team=media", "--label", "tier=gold"], vec![&fine]),
+        (vec!["--key-prefix", "order-"], vec![&fatal, &fine]),
+        (vec!["--key-prefix", "x", "--key-prefix", "order-2"], vec![&open, &fatal]),
+        (vec!["--has", "error"], vec![&open]),
+        (vec!["--has", "held,scheduled"], vec![&open]),
+        (vec!["--has", "acknowledged"], vec![]),
+        (vec!["--action", "statistics"], vec![&open]),
+        (vec!["--action", "payout.statistics", "--state", "held"], vec![&open]),
+        (vec!["--action", "payout.transfer"], vec![]),
+        (vec!["--action", "nothing"], vec![]),
+        (vec!["--worker", "nobody"], vec![]),
+        (vec!["--policy", "nothing"], vec![]),
+        (vec!["--flow-version", "1", "--flow", "fine"], vec![&fine]),
+        (vec!["--flow-version", "2"], vec![]),
+        (vec!["--updated-since", "1h"], vec![&open, &own, &fatal, &fine]),
+        (vec!["--root", &open], vec![]),
+        (vec!["--parent", &open], vec![]),
+        (vec!["--sort", "nextAutoResume"], vec![]),
+    ];
+    for (arguments, wanted) in cases {
+        assert_eq!(ids(&store, &arguments), wanted, "{arguments:?}");
+    }
+    let shown = store.unstuck(&["show", &own, "-o", "json"]).json();
+    assert_eq!(shown["labels"], json!({"team": "media"}), "its own value counts");
+    assert_eq!(store.unstuck(&["ack", &open, "--reason", "known"]).code, 0);
+    assert_eq!(ids(&store, &["--has", "acknowledged"]), [&*open]);
+    assert_eq!(ids(&store, &["--sort", "-updated", "--limit", "1"]), [&*open]);
+    let refused = store.run_flow(FINE, &["--label", "team= "]);
+    assert_eq!(refused.code, 5, "{}", refused.stderr);
+    assert!(refused.stderr.contains("the value of a label is blank"), "{}", refused.stderr);
+}
+
+#[test]
+fn a_list_goes_on_where_its_page_has_ended_and_nowhere_else() {
+    let store = Store::new();
+    for _ in 0..3 {
+        store.run_flow(FINE, &[]);
+    }
+    for sort in ["-created", "-updated"] {
+        let mut found = Vec::new();
+        let mut after: Option<String> = None;
+        loop {
+            let mut arguments = vec!["runs", "-o", "json", "--limit", "1", "--sort", sort];
+            arguments.extend(after.iter().flat_map(|after| ["--after", after]));
+            let page = store.unstuck(&arguments).json();
+            found.extend(page["runs"].as_array().expect("a list").iter().map(|run| run["id"].clone()));
+            after = page["next"].as_str().map(str::to_owned);
+            if after.is_none() {
+                break;
+            }
+            let next = after.as_deref().unwrap_or_default();
+            let other = store.unstuck(&["runs", "--sort", sort, "--flow", "fine", "--after", next]);
+            assert_ne!(other.code, 0);
+            assert!(other.stderr.contains("is the end of a page of another list"), "{}", other.stderr);
+        }
+        assert_eq!(found, ids(&store, &[]), "{sort}");
+    }
+    let newest = ids(&store, &[])[0].clone();
+    assert_eq!(ids(&store, &["--after", &newest]).len(), 2, "after a run, as ever");
+    let wrong = store.unstuck(&["runs", "--sort", "-updated", "--after", &newest, "-o", "json"]);
+    assert!(wrong.stdout.contains("bad-cursor") || wrong.stderr.contains("bad-cursor"), "{}", wrong.stdout);
+}
+
+#[test]
+fn runs_are_counted_by_state_flow_group_and_action() {
+    let store = Store::new();
+    for _ in 0..2 {
+        store.run_flow(FINE, &["--label", "team=media"]);
+    }
+    store.run_flow(FATAL, &[]);
+    store.run_flow(&both(), &[]);
+    let counts = |arguments: &[&str]| {
+        let counted = store.unstuck(&[&["runs", "-o", "json", "--count-by"], arguments].concat()).json();
+        assert_eq!(counted["complete"], json!(true), "{counted}");
+        counted["counts"].clone()
+    };
+    let by_state = json!([
+        {"state": "completed", "count": 2}, {"state": "failed", "count": 1}, {"state": "held", "count": 1}
+    ]);
+    assert_eq!(counts(&["state"]), by_state);
+    assert_eq!(counts(&["state", "--all"]), by_state, "one by one");
+    assert_eq!(counts(&["state", "--label", "team=media"]), json!([{"state": "completed", "count": 2}]));
+    assert_eq!(counts(&["flow", "--state", "failed,completed"])[0], json!({"flow": "fine", "count": 2}));
+    assert_eq!(counts(&["state", "--state", "error"]), json!([{"state": "held", "count": 1}]));
+    assert_eq!(counts(&["action"]), json!([{"action": "payout.statistics", "count": 1}]));
+    let groups = counts(&["group"]);
+    assert!(groups[0]["group"].as_str().is_some_and(|group| group.starts_with("err_")), "{groups}");
+    let text = store.unstuck(&["runs", "--count-by", "state"]).stdout;
+    assert!(text.starts_with("STATE      RUNS\ncompleted  2\n"), "{text}");
 }
 
 /// What a screen says, without where its lines end.

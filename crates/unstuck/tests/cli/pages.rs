@@ -54,8 +54,11 @@ fn runs_come_in_pages_newest_first() {
         assert_eq!(found, wanted, "{filter:?}");
     }
     let text = store.unstuck(&["runs", "--limit", "2", "--flow", "a"]).stdout;
-    let end = format!("\nMore: unstuck runs --after {} --flow a --limit 2\n", all[2]);
-    assert!(text.starts_with("RUN  ") && text.ends_with(&end), "{text}");
+    assert!(text.starts_with("RUN  ") && text.ends_with(" --flow a --limit 2\n"), "{text}");
+    let next = text.lines().last().and_then(|line| line.strip_prefix("More: unstuck runs --after "));
+    let next = next.and_then(|line| line.split_whitespace().next()).expect("it goes on");
+    let rest = store.unstuck(&["runs", "--after", next, "--flow", "a", "--limit", "2", "-o", "json"]).json();
+    assert_eq!(ids(&rest), all[4..], "as printed");
     assert_eq!(
         store.unstuck(&["runs", "--state", "paused"]).stdout,
         "No runs match. Use --all to include children and exception handlers.\n"

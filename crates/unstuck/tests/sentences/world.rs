@@ -80,6 +80,7 @@ impl World {
             run: RunId(self.ids.next(self.now)),
             key: None,
             input: StartInput::New(Json::NULL),
+            labels: None,
             priority: 0,
             deadline: None,
             origin: Origin::Root,

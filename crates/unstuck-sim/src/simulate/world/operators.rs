@@ -94,6 +94,7 @@ impl<S: TestStore> World<'_, S> {
             version: None,
             key: start.key.map(|key| format!("k{key}").into()),
             input: input(start.input),
+            labels: None,
             priority: start.priority,
             deadline,
             on_duplicate,

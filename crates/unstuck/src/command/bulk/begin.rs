@@ -33,7 +33,7 @@ pub(crate) struct Common {
     #[arg(long, value_parser = crate::command::runs::state_parser())]
     state: Option<RunState>,
 
-    /// Only runs whose flow has this label; repeat it to require several.
+    /// Only runs with this label, of their own or of their flow. Of several values of one name any, of several names all.
     #[arg(long, value_name = "NAME=VALUE", value_parser = crate::command::runs::parse_label)]
     label: Vec<(String, String)>,
 

@@ -65,7 +65,7 @@ fn examples_of_store(place: &StoreLocation, flows: &[Flow]) -> Result<Vec<Exampl
             limit: LAST_RUNS,
             ..RunsQuery::default()
         };
-        let page: RunsView = place.read(Query::Runs(runs))?.read()?;
+        let page: RunsView = place.read(Query::Runs(Box::new(runs)))?.read()?;
         for run in page.runs {
             if wanted.is_empty() {
                 break;

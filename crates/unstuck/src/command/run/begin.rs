@@ -50,6 +50,8 @@ pub(super) struct Order<'a> {
     pub(super) is_input_given: bool,
     pub(super) key: Option<&'a str>,
     pub(super) on_duplicate: OnDuplicate,
+    /// By name and value; of two values of one name the last counts.
+    pub(super) labels: &'a [(String, String)],
 }
 
 impl Order<'_> {
@@ -302,6 +304,7 @@ fn start_run(
         version: None,
         key: order.key.map(Arc::from),
         input,
+        labels: Some(Arc::new(order.labels.iter().cloned().collect())),
         priority: 0,
         deadline: None,
         on_duplicate: convert::to_core_on_duplicate(order.on_duplicate),

@@ -362,6 +362,7 @@ mod tests {
             flow: FlowId(1),
             steps: 1,
             key: None,
+            labels: None,
             input: Payload::NULL,
             input_digest: None,
             origin,

@@ -136,6 +136,7 @@ impl Bench {
             version: None,
             key: key.map(Into::into),
             input: Json::NULL,
+            labels: None,
             priority: 0,
             deadline: None,
             on_duplicate: OnDuplicate::Return,

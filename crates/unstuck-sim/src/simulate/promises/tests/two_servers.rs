@@ -86,6 +86,7 @@ impl TwoServers {
             version: None,
             key: None,
             input: Json::NULL,
+            labels: None,
             priority: 0,
             deadline: None,
             on_duplicate: OnDuplicate::Return,
