@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderName, header};
 use sha2::{Digest, Sha256};
 use unstuck_api::ProblemType;
@@ -14,6 +13,7 @@ use crate::access::Caller;
 use crate::app::App;
 use crate::parameter::Parameters;
 use crate::problem::Problem;
+use crate::receive::ReceivedBody;
 use crate::route::Verb;
 
 /// Events from there on miss nothing that a read does not show yet.
@@ -32,7 +32,7 @@ pub(crate) struct Call {
     pub(crate) path: Vec<(String, String)>,
     pub(crate) parameters: Parameters,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+    pub(crate) body: ReceivedBody,
 }
 
 impl Call {
