@@ -105,7 +105,7 @@ impl Call {
             None => "local".to_owned(),
         };
         let mut digest = Sha256::new();
-        for part in [self.verb.word().as_bytes(), self.target.as_bytes(), &self.body] {
+        for part in [self.verb.word().as_bytes(), self.target.as_bytes(), &self.body.bytes] {
             digest.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
             digest.update(part);
         }
