@@ -34,7 +34,14 @@ const TABLE: &[Row] = &[
     Row { name: "unstuck-worker", may_use: &["unstuck-api", "unstuck-client"], tests_may_use: &[] },
     Row {
         name: "unstuck-server",
-        may_use: &["unstuck-api", "unstuck-service", "unstuck-engine", "unstuck-store", "unstuck-core"],
+        may_use: &[
+            "unstuck-api",
+            "unstuck-core",
+            "unstuck-engine",
+            "unstuck-flow",
+            "unstuck-service",
+            "unstuck-store",
+        ],
         tests_may_use: &[],
     },
     Row {
