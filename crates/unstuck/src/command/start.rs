@@ -1,6 +1,5 @@
 //! `unstuck start`: starts a run of a flow that the store has, and waits for it if so wanted.
 
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
@@ -87,7 +86,6 @@ impl Arguments {
             version: self.version,
             priority: self.priority,
             deadline: self.deadline,
-            labels: BTreeMap::new(),
             reason: None,
         })?;
         if !self.wait {

@@ -110,6 +110,8 @@ fn body_of(operation: &str) -> Option<Value> {
         "acknowledgeErrors" | "pausePolicies" => json!({"reason": "known"}),
         "chooseForStep" => json!({"step": "fetch", "choice": "retry"}),
         "completeStep" | "skipStep" => json!({"step": "fetch"}),
+        "createToken" => json!({"name": "ops", "role": "operator"}),
+        "enablePolicies" | "disablePolicies" | "deletePolicies" => json!({"names": ["later"]}),
         "signalRun" => json!({"name": "approve"}),
         "signalKey" => json!({"flow": "order", "key": "o-1", "name": "approve"}),
         "loadPolicies" => json!({"name": "more", "flow": "held", "maxAttempts": 2, "backOff": {"delay": 1}}),
@@ -130,10 +132,10 @@ fn every_operation_answers_as_it_is_described() {
     let mut description = Description::of(&server);
     let operations = description.operations();
     assert!(operations.len() > 50, "{}", operations.len());
-    // What removes things comes last.
-    let order = |method: &str| u8::from(method == "DELETE");
+    // What removes things comes last, and then what lets in only those who have a token.
+    let order = |name: &str, method: &str| (name.ends_with("Token"), method == "DELETE" || name == "deletePolicies");
     let mut all: Vec<_> = operations.into_iter().collect();
-    all.sort_by_key(|(_, (method, _))| order(method));
+    all.sort_by_key(|(name, (method, _))| order(name, method));
     for (operation, (method, path)) in all {
         if operation == "streamEvents" {
             let mut stream = EventStream::open(&server, "?after=0.0.0", None);
@@ -148,7 +150,7 @@ fn every_operation_answers_as_it_is_described() {
             ("{flow}", "order"),
             ("{key}", "o-1"),
             ("{name}", "later"),
-            ("{type}", "in-use"),
+            ("{type}", "in-use"), ("{token}", "ops"),
         ];
         let fill = |with: &dyn Fn(&'static str, &str) -> String| {
             real.iter().fold(path.clone(), |path, (part, name)| path.replace(part, &with(part, name)))
@@ -174,7 +176,7 @@ fn every_operation_answers_as_it_is_described() {
 }
 
 /// What needs a run or a bulk action of its own to go well.
-const TRIED_APART: [&str; 13] = [
+const TRIED_APART: [&str; 16] = [
     "cancelBulk",
     "cancelRun",
     "chooseForStep",
@@ -183,7 +185,10 @@ const TRIED_APART: [&str; 13] = [
     "forgetRun",
     "pauseBulk",
     "pauseRun",
+    "deletePolicy",
     "rerunRun",
+    "revokeToken",
+    "rotateToken",
     "signalRun",
     "skipStep",
     "unpauseBulk",
@@ -246,6 +251,21 @@ fn try_on_runs_of_their_own(server: &Server, description: &mut Description) {
     let bulk = server.post("/v1/bulk", &slow).with(202)["bulk"].as_str().expect("it is an id").to_owned();
     for (operation, verb) in [("pauseBulk", "pause"), ("unpauseBulk", "unpause"), ("cancelBulk", "cancel")] {
         description.check(operation, &server.post(&format!("/v1/bulk/{bulk}/{verb}"), &json!({})));
+    }
+    let policy = json!({"name": "later", "flow": "broken", "maxAttempts": 9, "backOff": {"delay": 86_400}});
+    description.check("loadPolicies", &server.post("/v1/policies", &policy));
+    description.check("deletePolicy", &server.delete("/v1/policies/later"));
+    let made = server.post("/v1/tokens", &json!({"name": "root", "role": "admin"}));
+    description.check("createToken", &made);
+    let token = format!("Bearer {}", made.json()["token"].as_str().expect("it is shown once"));
+    description.check("listTokens", &server.get("/v1/tokens"));
+    for (operation, method, path) in [
+        ("rotateToken", "POST", "/v1/tokens/root/rotate"),
+        ("listTokens", "GET", "/v1/tokens"),
+        ("revokeToken", "DELETE", "/v1/tokens/root"),
+    ] {
+        let request = Request::new(method, path).header("Authorization", &token);
+        description.check(operation, &server.ask(&request));
     }
 }
 
