@@ -84,16 +84,12 @@ pub(crate) static ROUTES: &[Route] = &[
         .gives(200, "health")
         .or(&[UNREADY]),
     route(Get, "/health", READERS, "checkHealth", Query(health::details))
-<<<<<<< HEAD
-        .about("What was looked at, and what is wrong."),
-    route(Get, "/metrics", READERS, "getMetrics", Query(metrics::show))
-        .about("Counters and gauges, for Prometheus.")
-        .or(&[TEXT]),
-=======
         .about("What was looked at, and what is wrong.")
         .gives(200, "health")
         .or(&[UNREADY]),
->>>>>>> 7b0e5263 (api, server: the description says every answer, null means absent, and labels of starts are not taken)
+    route(Get, "/metrics", READERS, "getMetrics", Query(metrics::show))
+        .about("Counters and gauges, for Prometheus.")
+        .or(&[TEXT]),
     route(Get, "/openapi.json", Access::Public, "describeApi", Direct(openapi::show))
         .about("This description of the API.")
         .or(&[JSON]),

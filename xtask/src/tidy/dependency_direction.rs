@@ -34,14 +34,7 @@ const TABLE: &[Row] = &[
     Row { name: "unstuck-worker", may_use: &["unstuck-api", "unstuck-client"], tests_may_use: &[] },
     Row {
         name: "unstuck-server",
-        may_use: &[
-            "unstuck-api",
-            "unstuck-core",
-            "unstuck-engine",
-            "unstuck-flow",
-            "unstuck-service",
-            "unstuck-store",
-        ],
+        may_use: &["unstuck-api", "unstuck-service", "unstuck-engine", "unstuck-store", "unstuck-core"],
         tests_may_use: &[],
     },
     Row {

@@ -133,7 +133,8 @@ fn every_operation_answers_as_it_is_described() {
     let operations = description.operations();
     assert!(operations.len() > 50, "{}", operations.len());
     // What removes things comes last, and then what lets in only those who have a token.
-    let order = |name: &str, method: &str| (name.ends_with("Token"), method == "DELETE" || name == "deletePolicies");
+    let order =
+        |name: &str, method: &str| (name.ends_with("Token"), method == "DELETE" || name == "deletePolicies");
     let mut all: Vec<_> = operations.into_iter().collect();
     all.sort_by_key(|(name, (method, _))| order(name, method));
     for (operation, (method, path)) in all {
@@ -150,7 +151,8 @@ fn every_operation_answers_as_it_is_described() {
             ("{flow}", "order"),
             ("{key}", "o-1"),
             ("{name}", "later"),
-            ("{type}", "in-use"), ("{token}", "ops"),
+            ("{type}", "in-use"),
+            ("{token}", "ops"),
         ];
         let fill = |with: &dyn Fn(&'static str, &str) -> String| {
             real.iter().fold(path.clone(), |path, (part, name)| path.replace(part, &with(part, name)))
