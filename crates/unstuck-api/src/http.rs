@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::policies::PolicyDocument;
@@ -35,7 +35,7 @@ pub struct StartBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<String>,
     /// By name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -142,7 +142,7 @@ pub struct RerunBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what: Option<RerunWhat>,
     /// For `steps`: these, and everything that depends on them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
     /// A new input of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,10 +178,10 @@ pub struct StartedManyView {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TrialBody {
     /// As they would be written.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<PolicyDocument>,
     /// Those that are kept.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
     /// For a backtest: errors of this time and later; an instant, or an age such as `7d`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,7 +196,7 @@ pub struct TrialBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApplyBody {
     /// All of them, where there are none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
     /// So many steps a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,7 +231,7 @@ pub struct UnpausePoliciesBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BulkBody {
     pub action: BulkAction,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
@@ -242,12 +242,12 @@ pub struct BulkBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<RunState>,
     /// Only runs whose flow has all of these.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "std::ops::Not::not")]
     pub include_acknowledged: bool,
     /// Only what needs a person.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "std::ops::Not::not")]
     pub needs_person: bool,
     /// At most so many.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -270,7 +270,7 @@ pub struct BulkBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub what: Option<RerunWhat>,
     /// For `rerun` of steps: which.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
     /// For `choose`, `skip` and `complete`: the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -341,10 +341,10 @@ pub struct TokenBody {
     pub name: String,
     pub role: String,
     /// The actions that a worker may take; all if none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub actions: Vec<String>,
     /// The flows that a client may start; all if none.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
     pub flows: Vec<String>,
     /// The name of the server that a peer is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -368,4 +368,11 @@ pub struct RotateBody {
     pub overlap: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// Reads `null` as if the field were absent.
+fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }

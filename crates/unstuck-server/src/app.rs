@@ -25,6 +25,8 @@ pub struct App {
     pub(crate) queries: Arc<Semaphore>,
     /// Turns of those who change something.
     pub(crate) changes: Arc<Semaphore>,
+    /// Room for bodies, in KiB.
+    pub(crate) body_room: Arc<Semaphore>,
     /// Grows whenever something has become durable.
     pub(crate) commits: watch::Receiver<u64>,
     /// Whether the server is about to stop.
@@ -52,6 +54,7 @@ impl App {
         App {
             queries: Arc::new(Semaphore::new(settings.limits.queries)),
             changes: Arc::new(Semaphore::new(settings.limits.changes)),
+            body_room: Arc::new(Semaphore::new(settings.limits.bodies >> 10)),
             service,
             handle,
             settings,

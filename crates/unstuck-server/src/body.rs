@@ -8,6 +8,9 @@ use unstuck_service::find_nearest;
 use crate::call::Call;
 use crate::problem::Problem;
 
+/// Characters of what is said about a field, at most.
+const LONGEST_MESSAGE: usize = 1_000;
+
 /// What a route takes as its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyKind {
@@ -57,7 +60,7 @@ impl Call {
 
     /// Returns the body as a text.
     pub(crate) fn body_text(&self) -> Result<&str, Problem> {
-        std::str::from_utf8(&self.body)
+        std::str::from_utf8(&self.body.bytes)
             .map_err(|_| Problem::new(ProblemType::BadRequest, "the body is not UTF-8; send it as UTF-8"))
     }
 }
@@ -68,8 +71,8 @@ fn bad_json(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     if inner.is_syntax() || inner.is_eof() {
         return Problem::new(ProblemType::BadRequest, format!("the body is not JSON: {inner}"));
     }
-    let path = error.path().to_string();
-    let mut message = without_place(&inner.to_string());
+    let path = shorten(&error.path().to_string());
+    let mut message = shorten(&without_place(&inner.to_string()));
     if let Some(hint) = suggest_field(&message) {
         message = format!("{message}; is `{hint}` meant?");
     }
@@ -77,6 +80,14 @@ fn bad_json(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
         return Problem::new(ProblemType::BadRequest, format!("the body: {message}"));
     }
     Problem::bad_field(&path, message)
+}
+
+/// Cuts what repeats a text of the body, which may be millions of characters long.
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_MESSAGE) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}...", &text[..end]),
+    }
 }
 
 /// Cuts ` at line 1 column 9` off: a body is usually one line that somebody's program wrote.

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderName, header};
 use sha2::{Digest, Sha256};
 use unstuck_api::ProblemType;
@@ -14,6 +13,7 @@ use crate::access::Caller;
 use crate::app::App;
 use crate::parameter::Parameters;
 use crate::problem::Problem;
+use crate::receive::ReceivedBody;
 use crate::route::Verb;
 
 /// Events from there on miss nothing that a read does not show yet.
@@ -32,7 +32,7 @@ pub(crate) struct Call {
     pub(crate) path: Vec<(String, String)>,
     pub(crate) parameters: Parameters,
     pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
+    pub(crate) body: ReceivedBody,
 }
 
 impl Call {
@@ -105,7 +105,7 @@ impl Call {
             None => "local".to_owned(),
         };
         let mut digest = Sha256::new();
-        for part in [self.verb.word().as_bytes(), self.target.as_bytes(), &self.body] {
+        for part in [self.verb.word().as_bytes(), self.target.as_bytes(), &self.body.bytes] {
             digest.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
             digest.update(part);
         }

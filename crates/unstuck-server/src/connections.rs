@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::Request;
+use axum::http::{HeaderValue, Request, header};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -19,6 +19,7 @@ use tower_service::Service as _;
 
 use crate::app::App;
 use crate::dispatch::{Peer, build_router};
+use crate::transport::BoundedStream;
 
 /// How long requests under way may take when the server stops.
 const LAST_ANSWERS: Duration = Duration::from_secs(20);
@@ -79,8 +80,8 @@ impl Server {
             };
             let (stream, address, permit) = accepted;
             let service = service_of(router.clone(), Peer(address));
-            let connection =
-                graceful.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
+            let stream = TokioIo::new(BoundedStream::new(stream, limits.idle_time, limits.stall_time));
+            let connection = graceful.watch(builder.serve_connection(stream, service).into_owned());
             tokio::spawn(async move {
                 if let Err(error) = connection.await {
                     tracing::debug!(%address, %error, "connection ended");
@@ -128,7 +129,17 @@ fn service_of(
 > {
     hyper::service::service_fn(move |request: Request<Incoming>| {
         let mut request = request.map(Body::new);
+        name_host(&mut request);
         request.extensions_mut().insert(peer);
         router.clone().call(request)
     })
+}
+
+/// Puts the host that a request names in its target, as every request by HTTP/2 does, where handlers look for it. It counts more
+/// than the header.
+fn name_host(request: &mut Request<Body>) {
+    let named = request.uri().authority().map(|authority| HeaderValue::from_str(authority.as_str()));
+    if let Some(Ok(host)) = named {
+        request.headers_mut().insert(header::HOST, host);
+    }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::Response;
@@ -22,6 +22,7 @@ use crate::body::BodyKind;
 use crate::call::{Call, EVENTS_HEADER};
 use crate::parameter::Parameters;
 use crate::problem::Problem;
+use crate::receive::{ReceivedBody, receive_body};
 use crate::route::{Answered, Handler, Route, Verb};
 use crate::routes::ROUTES;
 
@@ -50,7 +51,7 @@ pub(crate) fn build_router(app: Arc<App>) -> Router {
             let answer =
                 move |State(app): State<Arc<App>>,
                       Extension(peer): Extension<Peer>,
-                      path: RawPathParams,
+                      path: Result<RawPathParams, RawPathParamsRejection>,
                       request: Request| { answer_route(app, route, peer, path, request) };
             methods.merge(on(filter(route.verb), answer))
         });
@@ -109,11 +110,15 @@ async fn answer_route(
     app: Arc<App>,
     route: &'static Route,
     peer: Peer,
-    path: RawPathParams,
+    path: Result<RawPathParams, RawPathParamsRejection>,
     request: Request,
 ) -> Response {
     let (id, begun) = (request_id(&app, request.headers()), Instant::now());
-    let answered = match read_call(&app, route, peer, id.clone(), &path, request).await {
+    let read = match path {
+        Ok(path) => read_call(&app, route, peer, id.clone(), &path, request).await,
+        Err(_) => Err(Problem::new(ProblemType::BadRequest, "the path is not UTF-8; send it as UTF-8")),
+    };
+    let answered = match read {
         Ok(call) => handle_call(route, call).await,
         Err(problem) => Err(problem),
     };
@@ -159,8 +164,8 @@ async fn read_call(
     route.access.check(&caller)?;
     let parameters = Parameters::read(head.uri.query(), route.parameters)?;
     let body = match route.body {
-        BodyKind::Nothing => Bytes::new(),
-        BodyKind::Json | BodyKind::OptionalJson | BodyKind::File => read_body(app, body).await?,
+        BodyKind::Nothing => ReceivedBody::default(),
+        BodyKind::Json | BodyKind::OptionalJson | BodyKind::File => receive_body(app, body).await?,
     };
     route.body.check_type(&head.headers, body.is_empty())?;
     let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -176,45 +181,6 @@ async fn read_call(
         headers: head.headers,
         body,
     })
-}
-
-/// Reads a body that is neither too large nor too slow.
-async fn read_body(app: &App, body: Body) -> Result<Bytes, Problem> {
-    let limits = &app.settings.limits;
-    match timeout(limits.body_time, to_bytes(body, limits.body)).await {
-        Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(error)) if is_too_large(&error) => {
-            let mut problem = ProblemDocument::new(
-                ProblemType::TooLarge,
-                format!(
-                    "the body has more than {} bytes, which is the maximum; send less at once",
-                    limits.body
-                ),
-            );
-            problem.about.what = Some("body".to_owned());
-            problem.about.max = u64::try_from(limits.body).ok();
-            Err(Problem::from(problem))
-        }
-        Ok(Err(error)) => {
-            Err(Problem::new(ProblemType::BadRequest, format!("the body did not arrive whole: {error}")))
-        }
-        Err(_) => Err(Problem::new(
-            ProblemType::BadRequest,
-            format!("the body did not arrive within {} s", limits.body_time.as_secs()),
-        )),
-    }
-}
-
-/// Returns whether a body was cut off at its limit.
-fn is_too_large(error: &axum::Error) -> bool {
-    let mut source = std::error::Error::source(error);
-    while let Some(inner) = source {
-        if inner.to_string() == "length limit exceeded" {
-            return true;
-        }
-        source = inner.source();
-    }
-    false
 }
 
 /// Calls the handler, when it is its turn.
@@ -255,6 +221,13 @@ pub(crate) async fn take_turn(app: &App, turns: &Arc<Semaphore>) -> Result<Owned
             "too many requests are waiting; repeat this one in a moment",
         )),
     }
+}
+
+/// Waits for a turn to read what has become of a change. It is not refused, however long the line is and though the server stops:
+/// the change is durable, and whoever asked for it would believe that it was not made.
+pub(crate) async fn take_turn_after_change(app: &App) -> Result<OwnedSemaphorePermit, Problem> {
+    let turn = app.queries.clone().acquire_owned().await;
+    turn.map_err(|_| Problem::new(ProblemType::Stopping, "the server has stopped; look what became of it"))
 }
 
 /// Runs something that blocks on a thread of its own. The turn is over when it ends, even if nobody waits for the answer any

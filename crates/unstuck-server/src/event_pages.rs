@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use unstuck_core::id::RunId;
 use unstuck_engine::read_flows::ReadFlows;
+use unstuck_service::ServiceError;
 use unstuck_service::event_teller::EventTeller;
-use unstuck_store::contract::{Cursor, Reader, TailError};
+use unstuck_store::contract::{Cursor, Reader, StoreError, TailError};
 
 /// Events in a page, at most.
 const PAGE: usize = 256;
@@ -18,8 +19,18 @@ const KEPT: usize = 64;
 pub(crate) struct EventPage {
     pub(crate) events: Vec<PageEvent>,
     pub(crate) next: Cursor,
-    /// Whether that is all there is for now.
-    pub(crate) is_end: bool,
+    /// Whether that was all there was when it was read.
+    is_end: bool,
+    /// How many commits there had been before it was read, at least.
+    commits: u64,
+}
+
+impl EventPage {
+    /// Returns whether nothing follows that was there after so many commits. A page that somebody else has read is kept for a
+    /// while, and what has happened since then follows it.
+    pub(crate) fn is_end_at(&self, commits: u64) -> bool {
+        self.is_end && self.commits >= commits
+    }
 }
 
 /// An event as streams send it, with what they filter by.
@@ -46,12 +57,14 @@ struct Shared {
 }
 
 impl EventPages {
-    /// Returns the page after a cursor. A stream that is far behind reads for itself, with a teller of its own.
+    /// Returns the page after a cursor, as it is after so many commits or was before. A stream that is far behind reads for itself,
+    /// with a teller of its own.
     pub(crate) fn page(
         &self,
         reader: &dyn Reader,
         flows: &ReadFlows,
         after: &Cursor,
+        commits: u64,
         own: &mut EventTeller,
     ) -> Result<Arc<EventPage>, TailError> {
         let mut shared = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -61,10 +74,10 @@ impl EventPages {
         let is_ahead = shared.head.as_ref().is_none_or(|head| after.position() >= head.position());
         if !is_ahead {
             drop(shared);
-            return read_page(reader, flows, after, own).map(Arc::new);
+            return read_page(reader, flows, after, commits, own).map(Arc::new);
         }
         // Whoever else waits for this page waits for the lock, and finds it.
-        let page = Arc::new(read_page(reader, flows, after, &mut shared.teller)?);
+        let page = Arc::new(read_page(reader, flows, after, commits, &mut shared.teller)?);
         if page.next != *after {
             shared.pages.push_back((after.clone(), page.clone()));
             if shared.pages.len() > KEPT {
@@ -80,13 +93,21 @@ fn read_page(
     reader: &dyn Reader,
     flows: &ReadFlows,
     after: &Cursor,
+    commits: u64,
     teller: &mut EventTeller,
 ) -> Result<EventPage, TailError> {
     let page = reader.tail(after, PAGE)?;
     let mut events = Vec::with_capacity(page.events.len());
     for (run, event) in &page.events {
-        // What cannot be told now is told by the history of the run.
-        let Ok(Some(told)) = teller.tell(reader, flows, *run, event) else { continue };
+        let told = match teller.tell(reader, flows, *run, event) {
+            Ok(Some(told)) => told,
+            // What cannot be told at all is told by the history of the run.
+            Ok(None) | Err(ServiceError::Refused(_)) => continue,
+            // What cannot be told now must not be left out: the reader comes back for it.
+            Err(ServiceError::Unavailable(_) | ServiceError::Stopped) => {
+                return Err(TailError::Store(StoreError::Closed));
+            }
+        };
         let Ok(json) = serde_json::to_string(&told.view) else { continue };
         events.push(PageEvent {
             line: told.line,
@@ -96,5 +117,5 @@ fn read_page(
             json,
         });
     }
-    Ok(EventPage { events, next: page.next, is_end: page.is_end })
+    Ok(EventPage { events, next: page.next, is_end: page.is_end, commits })
 }

@@ -133,8 +133,8 @@ async fn follow(
         return;
     }
     loop {
-        commits.mark_unchanged();
-        let (read, returned) = read_page(app.clone(), cursor.clone(), teller).await;
+        let seen = *commits.borrow_and_update();
+        let (read, returned) = read_page(app.clone(), cursor.clone(), seen, teller).await;
         teller = returned;
         let page = match read {
             Ok(page) => page,
@@ -145,7 +145,7 @@ async fn follow(
         if !text.is_empty() && send(&sender, text).await.is_err() {
             return;
         }
-        if !page.is_end {
+        if !page.is_end_at(seen) {
             continue;
         }
         if !is_caught_up {
@@ -186,13 +186,14 @@ async fn stops(stopping: &mut tokio::sync::watch::Receiver<bool>) {
 async fn read_page(
     app: Arc<App>,
     cursor: Cursor,
+    commits: u64,
     mut teller: EventTeller,
 ) -> (Result<Arc<EventPage>, TailError>, EventTeller) {
     let Ok(turn) = app.queries.clone().acquire_owned().await else {
         return (Err(TailError::Store(unstuck_store::contract::StoreError::Closed)), teller);
     };
     let read = tokio::task::spawn_blocking(move || {
-        let page = app.event_pages.page(app.reader(), &app.service.flows, &cursor, &mut teller);
+        let page = app.event_pages.page(app.reader(), &app.service.flows, &cursor, commits, &mut teller);
         drop(turn);
         (page, teller)
     });

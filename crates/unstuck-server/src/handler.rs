@@ -11,12 +11,12 @@ pub(crate) mod server;
 pub(crate) mod start;
 pub(crate) mod tokens;
 
-use axum::http::{HeaderName, HeaderValue};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use serde::de::DeserializeOwned;
 use unstuck_api::ProblemType;
 use unstuck_api::request::{Query, Request};
 
-use crate::answer::Answer;
+use crate::answer::{Answer, Content};
 use crate::call::Call;
 use crate::problem::Problem;
 use crate::route::Answered;
@@ -56,6 +56,24 @@ impl Call {
             answer
         })
     }
+}
+
+impl Call {
+    /// Answers with what is named by this tag, unless the caller has it already.
+    pub(crate) fn answer_if_changed(&self, etag: &str, build: impl FnOnce() -> Answered) -> Answered {
+        let known = self.header(&header::IF_NONE_MATCH)?;
+        let answer = if known.is_some_and(|known| etag_matches(known, etag)) {
+            Answer::new(StatusCode::NOT_MODIFIED, Content::Nothing)
+        } else {
+            build()?
+        };
+        Ok(answer.with_text_header(header::ETAG, etag))
+    }
+}
+
+/// Returns whether a list of tags has this one, or is `*`.
+fn etag_matches(known: &str, etag: &str) -> bool {
+    known.split(',').map(str::trim).any(|known| known == "*" || known.trim_start_matches("W/") == etag)
 }
 
 /// Reads a view that the service has written, where an answer is made of several.

@@ -10,7 +10,6 @@ mod connections;
 mod dispatch;
 mod event_pages;
 mod events;
-
 mod handler;
 mod health;
 mod metrics;
@@ -18,9 +17,11 @@ mod openapi;
 mod pages;
 mod parameter;
 mod problem;
+mod receive;
 mod route;
 mod routes;
 mod settings;
+mod transport;
 mod waiting;
 
 pub use app::App;

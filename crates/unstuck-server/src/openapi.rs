@@ -10,7 +10,7 @@ use crate::answer::Answer;
 use crate::body::BodyKind;
 use crate::call::Call;
 use crate::parameter::{Parameter, ParameterKind};
-use crate::route::{Answered, Route};
+use crate::route::{Answered, OtherAnswer, Route};
 use crate::routes::ROUTES;
 
 pub(crate) fn show(_: &Call) -> Answered {
@@ -42,11 +42,23 @@ pub(crate) fn describe_api() -> Value {
 }
 
 fn describe_route(route: &Route) -> Value {
-    let (status, schema) = route.gives;
     let mut answers = Map::new();
-    answers.insert(status.to_string(), describe_answer(schema));
-    if status == 201 {
-        answers.insert("200".to_owned(), describe_answer(schema));
+    let (status, schema) = route.gives;
+    let is_usual = schema.is_some() || status == 204;
+    let media = if schema.is_some() { "application/json" } else { "" };
+    let usual = is_usual.then_some(OtherAnswer { status, media, schema });
+    for answer in usual.iter().chain(route.others) {
+        let described =
+            answers.entry(answer.status.to_string()).or_insert_with(|| json!({"description": "Done."}));
+        if answer.status == 304 {
+            described["description"] = json!("It is still as `If-None-Match` says.");
+        }
+        if !answer.media.is_empty() {
+            described["content"][answer.media] = match answer.schema {
+                Some(name) => json!({"schema": reference(name)}),
+                None => json!({}),
+            };
+        }
     }
     answers.insert(
         "default".to_owned(),
@@ -75,15 +87,6 @@ fn describe_route(route: &Route) -> Value {
     operation
 }
 
-fn describe_answer(schema: Option<&'static str>) -> Value {
-    match schema {
-        Some(name) => {
-            json!({"description": "Done.", "content": {"application/json": {"schema": reference(name)}}})
-        }
-        None => json!({"description": "Done."}),
-    }
-}
-
 fn describe_body(route: &Route) -> Option<Value> {
     let schema = route.takes.map(reference)?;
     let content = match route.body {
@@ -99,8 +102,9 @@ fn describe_body(route: &Route) -> Option<Value> {
 fn describe_parameter(parameter: &Parameter) -> Value {
     let one = match parameter.kind {
         ParameterKind::Text => json!({"type": "string"}),
-        ParameterKind::Number(most) if most == u64::MAX => json!({"type": "integer", "minimum": 0}),
-        ParameterKind::Number(most) => json!({"type": "integer", "minimum": 0, "maximum": most}),
+        ParameterKind::Number(least, most) => {
+            json!({"type": "integer", "minimum": least, "maximum": most})
+        }
         ParameterKind::Flag => json!({"type": "boolean"}),
         ParameterKind::Duration => json!({"type": "string", "examples": ["30s", "PT30M"]}),
         ParameterKind::Time => json!({"type": "string", "examples": ["2030-01-31T08:30:00Z", "7d"]}),
@@ -124,7 +128,8 @@ mod tests {
     fn every_type_that_a_route_names_is_described() {
         let components = documents::components();
         for route in ROUTES {
-            for name in route.takes.iter().chain(route.gives.1.iter()) {
+            let others = route.others.iter().filter_map(|other| other.schema.as_ref());
+            for name in route.takes.iter().chain(route.gives.1.iter()).chain(others) {
                 assert!(components.contains_key(*name), "{} names `{name}`", route.path);
             }
         }
@@ -135,5 +140,15 @@ mod tests {
         let names: BTreeSet<&str> = ROUTES.iter().map(|route| route.operation).collect();
         assert_eq!(names.len(), ROUTES.len());
         assert!(ROUTES.iter().all(|route| route.about.ends_with('.')));
+    }
+
+    #[test]
+    fn every_operation_says_what_it_answers() {
+        for route in ROUTES {
+            let described = describe_route(route);
+            let answers = described["responses"].as_object().expect("it is an object");
+            let goes_well = answers.keys().filter(|status| status.starts_with('2'));
+            assert!(goes_well.count() > 0, "{} {}", route.verb.word(), route.path);
+        }
     }
 }

@@ -24,8 +24,8 @@ pub(crate) struct Parameter {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ParameterKind {
     Text,
-    /// A whole number from 0 to this.
-    Number(u64),
+    /// A whole number from this to that.
+    Number(u64, u64),
     Flag,
     /// `PT30M`, `30s`, `90` (seconds).
     Duration,
@@ -59,6 +59,10 @@ impl Parameters {
             };
             if value.is_empty() {
                 continue;
+            }
+            // This is what stands for bytes that are no text.
+            if value.contains(char::REPLACEMENT_CHARACTER) {
+                return Err(Problem::bad_field(parameter.name, "it is not UTF-8; send it as UTF-8"));
             }
             if !parameter.is_repeated && given.iter().any(|(other, _)| *other == name) {
                 return Err(Problem::bad_field(parameter.name, "it is given twice; give it once"));
@@ -116,11 +120,11 @@ fn unknown_parameter(name: &str, known: &[Parameter]) -> Problem {
 fn check_form(parameter: &Parameter, value: &str) -> Result<(), Problem> {
     let wanted = match parameter.kind {
         ParameterKind::Text => return Ok(()),
-        ParameterKind::Number(most) => {
-            if value.parse::<u64>().is_ok_and(|number| number <= most) {
+        ParameterKind::Number(least, most) => {
+            if value.parse::<u64>().is_ok_and(|number| (least..=most).contains(&number)) {
                 return Ok(());
             }
-            format!("a whole number from 0 to {most}")
+            format!("a whole number from {least} to {most}")
         }
         ParameterKind::Flag if matches!(value, "true" | "false") => return Ok(()),
         ParameterKind::Flag => "`true` or `false`".to_owned(),
@@ -154,7 +158,7 @@ mod tests {
 
     const KNOWN: &[Parameter] = &[
         Parameter::new("flow", ParameterKind::Text, "").repeated(),
-        Parameter::new("limit", ParameterKind::Number(1_000), ""),
+        Parameter::new("limit", ParameterKind::Number(1, 1_000), ""),
         Parameter::new("all", ParameterKind::Flag, ""),
         Parameter::new("wait", ParameterKind::Duration, ""),
         Parameter::new("since", ParameterKind::Time, ""),
@@ -179,11 +183,13 @@ mod tests {
     fn what_is_wrong_is_said_with_its_name() {
         for (query, wanted) in [
             ("flwo=a", "`flwo`: there is no such parameter; is `flow` meant?"),
-            ("limit=1001", "`limit`: `1001` is not a whole number from 0 to 1000"),
-            ("limit=-1", "`limit`: `-1` is not a whole number from 0 to 1000"),
+            ("limit=1001", "`limit`: `1001` is not a whole number from 1 to 1000"),
+            ("limit=0", "`limit`: `0` is not a whole number from 1 to 1000"),
+            ("limit=-1", "`limit`: `-1` is not a whole number from 1 to 1000"),
             ("limit=1&limit=2", "`limit`: it is given twice; give it once"),
             ("all=yes", "`all`: `yes` is not `true` or `false`"),
             ("wait=soon", "`wait`: `soon` is not a length of time such as `30s`, `PT30M` or `90`"),
+            ("flow=a%ffb", "`flow`: it is not UTF-8; send it as UTF-8"),
             ("until=x", "`until`: `x` is not one of rest, final"),
         ] {
             let problem = Parameters::read(Some(query), KNOWN).expect_err(query).into_document(None);

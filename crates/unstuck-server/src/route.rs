@@ -68,6 +68,8 @@ pub(crate) struct Route {
     pub(crate) takes: Option<&'static str>,
     /// The status and the type of the answer, by its name among the schemas.
     pub(crate) gives: (u16, Option<&'static str>),
+    /// Other answers that are no problems.
+    pub(crate) others: &'static [OtherAnswer],
     pub(crate) handler: Handler,
 }
 
@@ -89,6 +91,7 @@ impl Route {
             body: BodyKind::Nothing,
             takes: None,
             gives: (200, None),
+            others: &[],
             handler,
         }
     }
@@ -113,4 +116,18 @@ impl Route {
     pub(crate) const fn gives(self, status: u16, schema: &'static str) -> Route {
         Route { gives: (status, Some(schema)), ..self }
     }
+
+    pub(crate) const fn or(self, others: &'static [OtherAnswer]) -> Route {
+        Route { others, ..self }
+    }
+}
+
+/// An answer that is neither the usual one of a route nor a problem.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OtherAnswer {
+    pub(crate) status: u16,
+    /// Empty where there is no body.
+    pub(crate) media: &'static str,
+    /// Of JSON, by its name among the schemas.
+    pub(crate) schema: Option<&'static str>,
 }

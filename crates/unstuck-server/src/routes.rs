@@ -8,7 +8,7 @@ use crate::handler::{audit, bulk, change_run, errors, flows, policies, runs, ser
 use crate::parameter::{Parameter, ParameterKind};
 use crate::route::Handler::{Async, Change, Direct, Query};
 use crate::route::Verb::{Delete, Get, Post};
-use crate::route::{Handler, Route, Verb};
+use crate::route::{Handler, OtherAnswer, Route, Verb};
 use crate::{events, health, metrics, openapi, pages};
 
 const READERS: Access = Access::Roles(&[Role::Viewer]);
@@ -18,13 +18,16 @@ const OPERATORS: Access = Access::Roles(&[Role::Operator]);
 const ADMINS: Access = Access::Roles(&[Role::Admin]);
 
 const LIMIT: Parameter =
-    parameter("limit", ParameterKind::Number(1_000), "How many at most; 20 where it is not given.");
+    parameter("limit", ParameterKind::Number(1, 1_000), "How many at most; 20 where it is not given.");
 const AFTER: Parameter = parameter("after", ParameterKind::Text, "`next` of the page before.");
 const WAIT: Parameter = parameter(
     "wait",
     ParameterKind::Duration,
     "Answer when the run rests, or after this time; at most 60 s.",
 );
+
+/// A place in a list. Nothing that we count exceeds what a double can hold.
+const PLACE: ParameterKind = ParameterKind::Number(0, (1 << 53) - 1);
 
 const fn parameter(name: &'static str, kind: ParameterKind, about: &'static str) -> Parameter {
     Parameter::new(name, kind, about)
@@ -85,22 +88,45 @@ const fn route(
     Route::new(verb, path, access, operation, handler)
 }
 
+const UNCHANGED: OtherAnswer = OtherAnswer { status: 304, media: "", schema: None };
+const UNREADY: OtherAnswer = OtherAnswer { status: 503, media: "application/json", schema: Some("health") };
+const DRY_RUN: OtherAnswer =
+    OtherAnswer { status: 200, media: "application/json", schema: Some("bulkBegun") };
+const ALREADY: OtherAnswer = OtherAnswer { status: 200, media: "application/json", schema: Some("started") };
+const TEXT: OtherAnswer = page_of("text/plain");
+const HTML: OtherAnswer = page_of("text/html");
+const YAML: OtherAnswer = page_of("application/yaml");
+const EVENTS: OtherAnswer = page_of("text/event-stream");
+const JSON: OtherAnswer = page_of("application/json");
+
+const fn page_of(media: &'static str) -> OtherAnswer {
+    OtherAnswer { status: 200, media, schema: None }
+}
+
 /// Every route.
 pub(crate) static ROUTES: &[Route] = &[
-    route(Get, "/health/live", Access::Public, "checkLive", Direct(health::live)).about("Whether the process answers."),
+    route(Get, "/health/live", Access::Public, "checkLive", Direct(health::live)).about("Whether the process answers.").gives(200, "health"),
     route(Get, "/health/ready", Access::Public, "checkReady", Query(health::ready))
-        .about("Whether the server makes progress: 200, or 503."),
+        .about("Whether the server makes progress: 200, or 503.")
+        .gives(200, "health")
+        .or(&[UNREADY]),
     route(Get, "/health", READERS, "checkHealth", Query(health::details))
-        .about("What was looked at, and what is wrong."),
+        .about("What was looked at, and what is wrong.")
+        .gives(200, "health")
+        .or(&[UNREADY]),
     route(Get, "/metrics", READERS, "getMetrics", Query(metrics::show))
-        .about("Counters and gauges, for Prometheus."),
+        .about("Counters and gauges, for Prometheus.")
+        .or(&[TEXT]),
     route(Get, "/openapi.json", Access::Public, "describeApi", Direct(openapi::show))
-        .about("This description of the API."),
-    route(Get, "/docs", Access::Public, "readDocs", Direct(pages::docs)).about("The same for people."),
+        .about("This description of the API.")
+        .or(&[JSON]),
+    route(Get, "/docs", Access::Public, "readDocs", Direct(pages::docs)).about("The same for people.").or(&[HTML]),
     route(Get, "/problems/{type}", Access::Public, "readProblem", Direct(pages::problem))
-        .about("What a type of problem means."),
+        .about("What a type of problem means.")
+        .or(&[HTML]),
     route(Get, "/v1/server", RUN_READERS, "getServer", Direct(server::show))
-        .about("Version, limits, and who is asking."),
+        .about("Version, limits, and who is asking.")
+        .gives(200, "server"),
     route(Get, "/v1/status", READERS, "getStatus", Query(runs::status))
         .about("What needs a person, what comes next, and how many runs there are.")
         .gives(200, "status"),
@@ -144,7 +170,8 @@ pub(crate) static ROUTES: &[Route] = &[
     route(Get, "/v1/flows/{flow}", RUN_READERS, "getFlow", Query(flows::show))
         .about("A version of a flow: the newest, or the one that is named.")
         .with(&[VERSION])
-        .gives(200, "flow"),
+        .gives(200, "flow")
+        .or(&[UNCHANGED]),
     route(Get, "/v1/flows/{flow}/versions", READERS, "listVersions", Query(flows::versions))
         .about("The versions of a flow, newest first, deleted ones too.")
         .with(&[LIMIT, AFTER])
@@ -158,7 +185,8 @@ pub(crate) static ROUTES: &[Route] = &[
         .about("Starts a run. 201 for a new one, 200 where its key has it already.")
         .with(&[WAIT])
         .takes(BodyKind::Json, "startBody")
-        .gives(201, "changed"),
+        .gives(201, "started")
+        .or(&[ALREADY]),
     route(Post, "/v1/runs/batch", CLIENTS, "startRuns", Async(start::start_many))
         .about("Starts up to 1,000 runs, each decided by itself, in order.")
         .takes(BodyKind::Json, "startManyBody")
@@ -174,21 +202,24 @@ pub(crate) static ROUTES: &[Route] = &[
     route(Get, "/v1/runs/{run}", RUN_READERS, "getRun", Async(runs::show))
         .about("The run document.")
         .with(&[WAIT, parameter("until", ParameterKind::OneOf(&["rest", "final"]), "What `wait` waits for.")])
-        .gives(200, "run"),
+        .gives(200, "run")
+        .or(&[UNCHANGED]),
     route(Get, "/v1/flows/{flow}/keys/{key}", RUN_READERS, "getRunOfKey", Query(runs::show_by_key))
         .about("The document of the run that has this key.")
-        .gives(200, "run"),
+        .gives(200, "run")
+        .or(&[UNCHANGED]),
     route(Get, "/v1/runs/{run}/history", READERS, "getHistory", Query(runs::history))
         .about("Events of a run, in order.")
         .with(&[
-            parameter("after", ParameterKind::Number(u64::MAX), "After the event of this number."),
-            parameter("limit", ParameterKind::Number(10_000), "How many at most; 100 where it is not given."),
+            parameter("after", PLACE, "After the event of this number."),
+            parameter("limit", ParameterKind::Number(1, 10_000), "How many at most; 100 where it is not given."),
         ])
         .gives(200, "history"),
     route(Get, "/v1/runs/{run}/explain", READERS, "explainRun", Query(runs::explain))
         .about("Why a run is where it is and what comes next. `Accept: text/plain` gives a page for people.")
-        .with(&[parameter("columns", ParameterKind::Number(500), "How wide a page for people is.")])
-        .gives(200, "explanation"),
+        .with(&[parameter("columns", ParameterKind::Number(1, 500), "How wide a page for people is.")])
+        .gives(200, "explanation")
+        .or(&[TEXT]),
     route(Get, "/v1/runs/{run}/logs", READERS, "getLogs", Query(runs::logs))
         .about("What the attempts of a run printed.")
         .with(&[parameter("step", ParameterKind::Text, "Of this step only.")])
@@ -235,7 +266,8 @@ pub(crate) static ROUTES: &[Route] = &[
             parameter("flow", ParameterKind::Text, "Of runs of this flow.").repeated(),
             parameter("state", ParameterKind::Text, "That leave their run in this state.").repeated(),
             parameter("fact", ParameterKind::Text, "With a fact of this type, such as `step.held`.").repeated(),
-        ]),
+        ])
+        .or(&[EVENTS]),
     // Errors and policies.
     route(Get, "/v1/errors", READERS, "listErrors", Query(errors::list))
         .about("Groups of errors, the last seen first.")
@@ -255,7 +287,8 @@ pub(crate) static ROUTES: &[Route] = &[
         .gives(200, "suggestion"),
     route(Get, "/v1/policies", READERS, "listPolicies", Query(policies::list))
         .about("The policies, in the order in which they match. `Accept: application/yaml` gives the file.")
-        .gives(200, "policies"),
+        .gives(200, "policies")
+        .or(&[YAML]),
     route(Post, "/v1/policies", OPERATORS, "loadPolicies", Change(policies::load_file))
         .about("Adds policies, as a whole or not at all; with `replace`, also in place of those of the same name.")
         .with(&[parameter("replace", ParameterKind::Flag, "Whether policies of the same name or id are replaced.")])
@@ -265,7 +298,7 @@ pub(crate) static ROUTES: &[Route] = &[
         .about("What was changed of policies, newest first.")
         .with(&[
             parameter("name", ParameterKind::Text, "Of this policy."),
-            parameter("after", ParameterKind::Number(u64::MAX), "`next` of the page before."),
+            parameter("after", PLACE, "`next` of the page before."),
             LIMIT,
         ])
         .gives(200, "policyAudit"),
@@ -320,7 +353,8 @@ pub(crate) static ROUTES: &[Route] = &[
         .about("Begins a bulk action; a dry run says what it would do.")
         .with(&[parameter("dryRun", ParameterKind::Flag, "Whether nothing is changed.")])
         .takes(BodyKind::Json, "bulkBody")
-        .gives(202, "bulkBegun"),
+        .gives(202, "bulkBegun")
+        .or(&[DRY_RUN]),
     route(Get, "/v1/bulk", READERS, "listBulks", Query(bulk::list))
         .about("Bulk actions, newest first.")
         .with(&[parameter("open", ParameterKind::Flag, "Only those that are not settled."), LIMIT, AFTER])
@@ -330,7 +364,7 @@ pub(crate) static ROUTES: &[Route] = &[
         .gives(200, "bulk"),
     route(Get, "/v1/bulk/{bulk}/targets", READERS, "listTargets", Query(bulk::targets))
         .about("What became of each target, in order.")
-        .with(&[LIMIT, parameter("after", ParameterKind::Number(u64::MAX), "`next` of the page before.")])
+        .with(&[LIMIT, parameter("after", PLACE, "`next` of the page before.")])
         .gives(200, "targets"),
     route(Post, "/v1/bulk/{bulk}/pause", OPERATORS, "pauseBulk", Change(bulk::pause))
         .about("Pauses a bulk action.")

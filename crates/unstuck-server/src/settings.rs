@@ -26,10 +26,14 @@ pub struct Limits {
     pub json_depth: usize,
     /// Items in one request.
     pub items: usize,
+    /// Bytes of all bodies that are in memory at once.
+    pub bodies: usize,
     /// A body must have arrived within this time.
     pub body_time: Duration,
     /// A connection without a request is closed after this time.
     pub idle_time: Duration,
+    /// A connection whose peer takes nothing of an answer is closed after this time.
+    pub stall_time: Duration,
     /// Connections at once.
     pub connections: usize,
     /// Queries that are answered at once; others wait their turn.
@@ -52,8 +56,10 @@ impl Default for Limits {
             head: 16 << 10,
             json_depth: 64,
             items: 1_000,
+            bodies: 256 << 20,
             body_time: Duration::from_secs(30),
             idle_time: Duration::from_secs(75),
+            stall_time: Duration::from_secs(60),
             connections: 10_000,
             queries: 16,
             changes: 64,

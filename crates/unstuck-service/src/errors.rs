@@ -100,7 +100,7 @@ fn parse_cursor(text: &str) -> Result<GroupPlace, ServiceError> {
     });
     place.ok_or_else(|| {
         ServiceError::bad_cursor(format!(
-            "--after: `{text}` is not the end of a page; give `next` of the page before, as it is"
+            "`{text}` is not the end of a page; give `next` of the page before, as it is"
         ))
     })
 }

@@ -1,6 +1,6 @@
 //! Flows: applied as files, listed, shown, and deleted.
 
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use unstuck_api::request::{FlowOperation, FlowRequest, Request};
 use unstuck_api::{ProblemDocument, ProblemType};
 use unstuck_core::id::FlowId;
@@ -46,8 +46,7 @@ pub(crate) fn list(call: &Call) -> Answered {
 pub(crate) fn show(call: &Call) -> Answered {
     let (name, version) = (call.part("flow"), call.parameters.text("version"));
     let view = show_flow(call.app.reader(), &call.app.service.flows, name, version)?;
-    let etag = format!("\"{}\"", view.id);
-    Ok(Answer::view(&view)?.with_text_header(header::ETAG, &etag))
+    call.answer_if_changed(&format!("\"{}\"", view.id), || Answer::view(&view))
 }
 
 pub(crate) fn versions(call: &Call) -> Answered {

@@ -149,6 +149,13 @@ fn try_policies(call: &Call, body: TrialBody, past: Option<PastErrors>) -> Answe
             return Err(Problem::bad_field("policies", "give either `policies` or `names`"));
         }
     };
+    let most = call.app.settings.limits.items;
+    if tried.len() > most {
+        return Err(Problem::bad_field(
+            "names",
+            format!("there are {}, and {most} is the maximum", tried.len()),
+        ));
+    }
     let mut all = TrialsView { trials: Vec::new() };
     for policies in tried {
         let of = TrialQuery { policies, past: past.clone() };

@@ -1,6 +1,6 @@
 //! Runs: lists, one run, its history, its explanation, its payloads and what it printed.
 
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 use unstuck_api::request::{CountBy, CountsQuery, Query, RunSort, RunsQuery, StepMark};
@@ -117,13 +117,7 @@ fn show_now(call: &Call) -> Answered {
     }
     // Taken before the document: a change in between makes the tag too old, which only refuses a change that was not seen.
     let etag = run_etag(call, id)?;
-    let unchanged = call.header(&header::IF_NONE_MATCH)?.is_some_and(|known| etag_matches(known, &etag));
-    let answer = if unchanged {
-        Answer::new(StatusCode::NOT_MODIFIED, Content::Nothing)
-    } else {
-        Answer::json(document_for(call, id)?)
-    };
-    let answer = answer.with_text_header(header::ETAG, &etag);
+    let answer = call.answer_if_changed(&etag, || document_for(call, id).map(Answer::json))?;
     Ok(match cursor {
         Some(cursor) => answer.with_text_header(EVENTS_HEADER, &cursor.to_string()),
         None => answer,
@@ -171,11 +165,6 @@ pub(crate) fn run_etag(call: &Call, id: RunId) -> Result<String, Problem> {
     Ok(run.map_or_else(String::new, |run| format!("\"{}.{}\"", run.generation, run.seq)))
 }
 
-/// Returns whether a list of tags has this one, or is `*`.
-pub(crate) fn etag_matches(known: &str, etag: &str) -> bool {
-    known.split(',').map(str::trim).any(|known| known == "*" || known.trim_start_matches("W/") == etag)
-}
-
 /// Shows the run that has a key.
 pub(crate) fn show_by_key(call: &Call) -> Answered {
     let (flow, key) = (call.part("flow"), call.part("key"));
@@ -193,7 +182,7 @@ pub(crate) fn show_by_key(call: &Call) -> Answered {
         return Err(Problem::from(problem));
     };
     let etag = run_etag(call, id)?;
-    Ok(Answer::json(document_for(call, id)?).with_text_header(header::ETAG, &etag))
+    call.answer_if_changed(&etag, || document_for(call, id).map(Answer::json))
 }
 
 pub(crate) fn history(call: &Call) -> Answered {

@@ -19,7 +19,7 @@ use super::runs::document_for;
 use crate::answer::Answer;
 use crate::app::App;
 use crate::call::Call;
-use crate::dispatch::{created, run_blocking, take_turn};
+use crate::dispatch::{created, run_blocking, take_turn, take_turn_after_change};
 use crate::problem::Problem;
 use crate::route::{Answered, BoxFuture};
 use crate::waiting::{Until, wait_for_run};
@@ -44,9 +44,10 @@ pub(crate) fn start(call: Call) -> BoxFuture<Answered> {
         let started = read_reply(submit(&app, order).await)?;
         let wait = call.parameters.duration("wait");
         if let Some(patience) = wait {
-            wait_for_run(&app, started.run, Until::Rest, patience).await?;
+            // The run is started: that it cannot be waited for is no reason to refuse.
+            let _ = wait_for_run(&app, started.run, Until::Rest, patience).await;
         }
-        let turn = take_turn(&app, &app.queries).await?;
+        let turn = take_turn_after_change(&app).await?;
         run_blocking(turn, move || answer_start(&call, started, wait.is_some())).await
     })
 }
@@ -65,8 +66,8 @@ async fn start_once(call: Call, turn: OwnedSemaphorePermit) -> Answered {
     let Ok(run) = view.run.parse::<RunId>() else { return Ok(answer) };
     let answer = answer.with_status(created(!view.already)).with_header(header::LOCATION, location_of(run));
     let Some(patience) = wait else { return Ok(answer) };
-    wait_for_run(&app, run, Until::Rest, patience).await?;
-    let turn = take_turn(&app, &app.queries).await?;
+    let _ = wait_for_run(&app, run, Until::Rest, patience).await;
+    let turn = take_turn_after_change(&app).await?;
     run_blocking(turn, move || answer_start(&call, StartedRun { run, is_new: !view.already }, true)).await
 }
 
@@ -136,7 +137,7 @@ pub(crate) fn start_many(call: Call) -> BoxFuture<Answered> {
             None => read_reply(replies.next().unwrap_or(Err(EngineError::Stopped))),
         });
         let results = results.collect();
-        let turn = take_turn(&app, &app.queries).await?;
+        let turn = take_turn_after_change(&app).await?;
         run_blocking(turn, move || answer_many(&call, results)).await
     })
 }
