@@ -372,6 +372,11 @@ impl<S: Store> Engine<S> {
         self.busy.retry_at().is_some()
     }
 
+    /// How many batches were asked for and are not decided yet.
+    pub fn batches_under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
     /// How many batches are decided and not known to be durable.
     pub fn outstanding(&self) -> usize {
         self.outstanding.len()

@@ -460,6 +460,7 @@ impl Promises {
             match heard {
                 Observation::Reply(ticket, result) => {
                     self.count(if result.is_ok() { Promise::Kept } else { Promise::Refused });
+                    self.servers.check_answer(result.as_ref().ok().copied())?;
                     match self.ledger.replied(ticket, &result)? {
                         Meaning::Nothing => {}
                         Meaning::Alive(attempt) => {

@@ -6,6 +6,7 @@ mod contention;
 mod ending;
 mod faults;
 mod host;
+mod lost_answers;
 mod node;
 mod operators;
 mod servers;
@@ -30,7 +31,7 @@ use unstuck_store::contract::{FlowRecord, StoreError};
 
 use crate::event_queue::EventQueue;
 use crate::simulate::chance::Chance;
-use crate::simulate::plan::{Plan, PlannedFlow, StoreFault};
+use crate::simulate::plan::{LostAnswer, Plan, PlannedFlow, StoreFault};
 use crate::simulate::promises::{Broken, Moment, Promise, Promises};
 use crate::simulate::tally::Tally;
 use crate::simulate::trace::{BEGIN, Trace};
@@ -98,6 +99,10 @@ enum WorldEvent {
     Thaw(usize),
     /// The store takes stages again.
     OutageEnds,
+    /// It is looked up what became of a commit whose answer was lost.
+    LookUp(LostAnswer),
+    /// The process that does not know what became of a commit dies.
+    DiesUnknowing(usize),
     /// Something about a worker.
     Worker(usize, workers::WorkerEvent),
 }
@@ -283,6 +288,14 @@ impl<'a, S: TestStore> World<'a, S> {
                 }
             }
             Some(WorldEvent::OutageEnds) => self.outage = None,
+            Some(WorldEvent::LookUp(lost)) => {
+                self.look_up_outcomes(lost)?;
+                return self.step_all_sometime();
+            }
+            Some(WorldEvent::DiesUnknowing(place)) => {
+                self.go_to(place);
+                self.die_unknowing();
+            }
             Some(WorldEvent::Worker(worker, event)) => {
                 self.go_to(self.workers[worker].node);
                 self.worker(worker, event);
@@ -326,6 +339,7 @@ impl<'a, S: TestStore> World<'a, S> {
             host.engine.store().refuse_stage(faults::error(trouble));
         }
         self.before_step();
+        self.lose_answer();
         let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(false) };
         self.promises.record_wake(moment);
         let outputs = match awake {
@@ -333,6 +347,7 @@ impl<'a, S: TestStore> World<'a, S> {
             None => host.run_turn(),
         };
         self.record_passed_on();
+        self.plan_look_up();
         self.after_step();
         self.hear(outputs.unwrap_or_default())?;
         if self.has_died() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unstuck_core::time::Millis;
 
 use crate::simulate::chance::Chance;
-use crate::simulate::plan::{Fault, PlannedAct, PlannedWorker, TimedAct};
+use crate::simulate::plan::{Fault, LostAnswer, PlannedAct, PlannedWorker, TimedAct};
 
 /// Where servers share a store nothing waits longer than this for the next act: their sessions are renewed all the while.
 const LONGEST_GAP: u64 = 75_000;
@@ -78,7 +78,25 @@ pub(crate) fn spread(seed: u64, acts: Vec<(Millis, PlannedAct)>, count: usize) -
         spread.push(TimedAct { at: Millis(now), node: chance.below(count), act });
     }
     spread.truncate(MAX_ACTS);
+    lose_answers(&mut Chance::of(seed, &[22]), &mut spread, count);
     spread
+}
+
+/// Now and then the answers to commits are lost, rather where something is asked.
+fn lose_answers(chance: &mut Chance, acts: &mut Vec<TimedAct>, count: usize) {
+    if !chance.percent(50) {
+        return;
+    }
+    for _ in 0..chance.between(1, 4) {
+        let place = chance.below(acts.len().max(1));
+        let Some(TimedAct { at, node, .. }) = acts.get(place) else { return };
+        let (at, asked) = (*at, *node);
+        let span = Millis(*chance.one(&[1, 30, 400, 2_000, 8_000]));
+        let dies = chance.percent(30).then(|| Millis(chance.between(0, span.0)));
+        let lost = LostAnswer { happens: chance.percent(50), span, dies };
+        let node = if chance.percent(70) { asked } else { chance.below(count) };
+        acts.insert(place, TimedAct { at, node, act: PlannedAct::Fault(Fault::LoseAnswer(lost)) });
+    }
 }
 
 /// What an act is where several servers share the store.

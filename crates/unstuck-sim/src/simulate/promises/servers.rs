@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unstuck_core::command::{Command, Report};
+use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event, Fact, UnitFact};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::attempt::{AttemptId, Outcome, StuckLimit, Worker};
@@ -46,6 +47,8 @@ pub(super) struct Servers {
     ids: BTreeSet<RunId>,
     /// Events that are durable, and that the server of this session has not told.
     untold: BTreeMap<(RunId, u64), u64>,
+    /// Those of which it does not know that they are durable: it tells them when that is looked up, and not before.
+    unknown: BTreeSet<(RunId, u64)>,
     /// The processes that dead servers left and others have ended.
     cleaned_up: BTreeMap<AttemptId, u64>,
     /// The versions of flows, with when each was kept.
@@ -161,6 +164,10 @@ impl Servers {
 
     /// The server of a session tells what has happened: what it did itself, once.
     fn check_told(&mut self, run: RunId, seq: u64, session: u64) -> Result<(), Broken> {
+        if self.unknown.contains(&(run, seq)) {
+            let what = format!("session {session} tells event {seq}, and nobody knows that it is durable");
+            return Err(Broken::of(Promise::Sessions, run, what));
+        }
         match self.untold.remove(&(run, seq)) {
             Some(by) if by == session => Ok(()),
             by => {
@@ -170,9 +177,22 @@ impl Servers {
         }
     }
 
+    /// Somebody is answered: whoever started a run only once it is known to be durable.
+    pub(super) fn check_answer(&self, answer: Option<Answer>) -> Result<(), Broken> {
+        match answer {
+            Some(Answer::Started(run)) if self.unknown.contains(&(run, 1)) => {
+                let what = "its start is answered, and nobody knows that it is durable";
+                Err(Broken::of(Promise::Sessions, run, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// It has told all that it did.
     fn check_all_told(&self, session: u64) -> Result<(), Broken> {
-        let Some(((run, seq), _)) = self.untold.iter().find(|(_, by)| **by == session) else { return Ok(()) };
+        let is_known = |event: &(RunId, u64)| !self.unknown.contains(event);
+        let mut untold = self.untold.iter().filter(|(event, by)| **by == session && is_known(event));
+        let Some(((run, seq), _)) = untold.next() else { return Ok(()) };
         let what = format!("session {session} did event {seq}, and does not tell it");
         Err(Broken::of(Promise::Sessions, *run, what))
     }
@@ -219,6 +239,12 @@ impl Promises {
     /// Servers that died or were stopped may have left stages on their way, or have not.
     pub fn record_orphans(&mut self, are_there: bool) {
         self.servers.has_orphans = are_there;
+    }
+
+    /// It is looked up what became of all that nobody knew of.
+    pub fn record_look_up(&mut self) {
+        self.servers.unknown.clear();
+        self.durable.iter_mut().for_each(|stage| stage.is_unknown = false);
     }
 
     /// The server here has ended its session in good order.
@@ -339,7 +365,7 @@ impl Promises {
         let mut touched = self.take_durable(store, flows)?;
         touched.extend(self.take_heard(store, flows)?);
         if let Some((session, is_quiet)) = stepped {
-            self.hands.check_done_by(session, is_quiet)?;
+            self.hands.check_done_by(session, is_quiet, &self.servers.unknown)?;
             self.servers.check_all_told(session)?;
         }
         self.look_at_touched(store, flows, &touched)
@@ -351,7 +377,7 @@ impl Promises {
         flows: &mut Flows,
     ) -> Result<BTreeSet<RunId>, CheckError> {
         let mut touched = BTreeSet::new();
-        for DurableStage { session, mut events, forgotten } in std::mem::take(&mut self.durable) {
+        for DurableStage { session, mut events, forgotten, is_unknown } in std::mem::take(&mut self.durable) {
             self.writer = session.unwrap_or(0);
             self.check_fence()?;
             // Parents before their children: the order within a batch is not known.
@@ -360,6 +386,9 @@ impl Promises {
             for (run, event) in events {
                 if self.servers.is_there(self.writer) {
                     self.servers.untold.insert((run, event.seq), self.writer);
+                    if is_unknown {
+                        self.servers.unknown.insert((run, event.seq));
+                    }
                 }
                 self.write(store, flows, run, event, false)?;
                 touched.insert(run);

@@ -59,6 +59,11 @@ impl<S: TestStore> World<'_, S> {
             Fault::FailStage(trouble) => self.fail(trouble)?,
             Fault::FailHearing(trouble) => self.fail_hearing(trouble),
             Fault::Busy { nth, tries } => self.make_busy(nth, tries),
+            Fault::LoseAnswer(lost) => {
+                // It is counted when it is looked up.
+                self.nodes[self.here].loses_answer = Some(lost);
+                false
+            }
             Fault::Outage { why, span } => {
                 self.outage = Some(why);
                 self.agenda.put(self.now + span, WorldEvent::OutageEnds);
@@ -179,6 +184,7 @@ impl<S: TestStore> World<'_, S> {
             other => other,
         };
         (node.frozen, node.blocked, node.lags_until) = (None, None, self.now);
+        node.loses_answer = None;
         self.tickets.retain(|_, (asked, _)| *asked != here);
         self.forget_local_attempts();
         self.agenda.retain(
@@ -304,7 +310,9 @@ impl<S: TestStore> World<'_, S> {
             .nodes
             .iter_mut()
             .filter(|node| node.frozen.is_none() && !(is_shared && node.step_is_planned));
-        going.into_iter().any(|node| node.running_host().is_some_and(|host| host.engine.outstanding() > 0))
+        let awaits =
+            |host: &mut Host<S>| host.engine.outstanding() > 0 && host.engine.store().is_awaiting_disk();
+        going.into_iter().any(|node| node.running_host().is_some_and(awaits))
     }
 
     /// Some stages become durable.
@@ -319,6 +327,15 @@ impl<S: TestStore> World<'_, S> {
             // What is on its way is of those who are gone or stopped.
             count = usize::MAX;
         }
+        self.make_stages_durable(count)
+    }
+
+    /// All stages become durable.
+    pub(super) fn make_all_durable(&mut self) -> Result<(), Broken> {
+        self.make_stages_durable(usize::MAX)
+    }
+
+    fn make_stages_durable(&mut self, count: usize) -> Result<(), Broken> {
         match &mut self.watch {
             Some(watch) => watch.make_durable(count),
             None => {
