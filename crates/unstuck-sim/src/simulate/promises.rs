@@ -505,6 +505,9 @@ impl Promises {
 
     /// A bulk action has removed a run with all that belonged to it.
     fn forgotten_by(&mut self, target: BulkRef, runs: &[RunId]) -> Result<(), Broken> {
+        if self.servers.are_several() {
+            return self.told_forgotten(target, runs);
+        }
         for run in runs {
             let book = self.books.get(run).and_then(RunRecord::run);
             if book.is_none_or(|run| !run.is_final()) {

@@ -191,16 +191,19 @@ impl<'a, S: TestStore> World<'a, S> {
     /// Time passes, and an engine that sleeps wakes up now and then.
     fn advance(&mut self, to: Time) -> Result<(), Broken> {
         loop {
+            // What it does then may bring something that comes before.
+            let to = self.agenda.next_at().map_or(to, |next| next.min(to));
             let sleepers = self.nodes.iter().enumerate();
             let first = sleepers.filter_map(|(place, node)| Some((node.wakes_at()?, place))).min();
-            let Some((at, place)) = first.filter(|(at, _)| *at < to) else { break };
+            let Some((at, place)) = first.filter(|(at, _)| *at < to) else {
+                self.set_time(to);
+                return Ok(());
+            };
             self.set_time(at);
             self.go_to(place);
             self.wake_by_itself()?;
             self.pass_news();
         }
-        self.set_time(to);
-        Ok(())
     }
 
     fn set_time(&mut self, to: Time) {
@@ -383,14 +386,15 @@ impl<'a, S: TestStore> World<'a, S> {
     fn has_died(&mut self) -> bool {
         let Process::Up(host) = &mut self.nodes[self.here].process else { return true };
         let (has_crashed, has_stopped) = (host.engine.store().has_crashed(), host.engine.is_stopped());
-        if matches!(host.engine.trouble(), Some(StoreError::SessionEnded)) {
+        let trouble = host.engine.trouble().cloned();
+        if matches!(trouble, Some(StoreError::SessionEnded)) {
             self.faults.count("a server was taken for dead, and lives");
         }
         if has_crashed {
             self.say(format_args!("the power has gone"));
             self.crash(Millis::seconds(2), 0);
         } else if has_stopped {
-            self.say(format_args!("the engine has stopped with its store"));
+            self.say(format_args!("the engine has stopped with its store: {trouble:?}"));
             self.crash(Millis(500), 0);
         }
         has_crashed || has_stopped

@@ -64,7 +64,7 @@ pub(crate) fn connect(chance: &mut Chance, workers: &mut [PlannedWorker], count:
     }
 }
 
-/// Says at which server each act is done. What several servers cannot do yet is left out.
+/// Says at which server each act is done.
 pub(crate) fn spread(seed: u64, acts: Vec<(Millis, PlannedAct)>, count: usize) -> Vec<TimedAct> {
     if count == 1 {
         return acts.into_iter().map(|(at, act)| TimedAct { at, node: 0, act }).collect();
@@ -74,7 +74,7 @@ pub(crate) fn spread(seed: u64, acts: Vec<(Millis, PlannedAct)>, count: usize) -
         let mut chance = Chance::of(seed, &[18, number]);
         now += (at.0 - before).min(LONGEST_GAP);
         before = at.0;
-        let Some(act) = among_several(&mut chance, act) else { continue };
+        let act = among_several(&mut chance, act);
         spread.push(TimedAct { at: Millis(now), node: chance.below(count), act });
     }
     spread.truncate(MAX_ACTS);
@@ -100,23 +100,21 @@ fn lose_answers(chance: &mut Chance, acts: &mut Vec<TimedAct>, count: usize) {
 }
 
 /// What an act is where several servers share the store.
-fn among_several(chance: &mut Chance, act: PlannedAct) -> Option<PlannedAct> {
+fn among_several(chance: &mut Chance, act: PlannedAct) -> PlannedAct {
     match act {
-        // Only the server at which a bulk action begins knows of it.
-        PlannedAct::Bulk(..) | PlannedAct::ChangeBulk(..) => None,
         // All go by the clock of the store: half of the time something happens that matters more to several.
         PlannedAct::Fault(Fault::ClockForward(_) | Fault::ClockBack(_) | Fault::ClockRight)
             if chance.percent(50) =>
         {
-            Some(PlannedAct::Fault(match chance.between(0, 3) {
+            PlannedAct::Fault(match chance.between(0, 3) {
                 0 => Fault::FallBehind(Millis(chance.between(3_000, 40_000))),
                 // Longer than a session lasts, or nearly.
                 _ => Fault::LongPause(Millis(chance.between(22_000, 50_000))),
-            }))
+            })
         }
         PlannedAct::Fault(Fault::SlowSync(span)) => {
-            Some(PlannedAct::Fault(Fault::SlowSync(span.min(SLOWEST_SYNC))))
+            PlannedAct::Fault(Fault::SlowSync(span.min(SLOWEST_SYNC)))
         }
-        act => Some(act),
+        act => act,
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use unstuck_core::bulk::BulkRef;
 use unstuck_core::command::{Command, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event, Fact, UnitFact};
@@ -394,10 +395,8 @@ impl Promises {
                 touched.insert(run);
             }
             self.family.end_unordered()?;
-            for run in forgotten {
-                self.forget_durably(run)?;
-                touched.remove(&run);
-            }
+            self.forget_durably(store, &forgotten)?;
+            touched.retain(|run| !forgotten.contains(run));
         }
         Ok(touched)
     }
@@ -412,14 +411,37 @@ impl Promises {
         Ok(())
     }
 
-    fn forget_durably(&mut self, run: RunId) -> Result<(), Broken> {
-        let is_final = self.books.get(&run).and_then(|book| book.run()).is_some_and(Run::is_final);
-        if !is_final || !self.may_be_forgotten(run) {
-            return Err(Broken::of(Promise::Final, run, "it is forgotten, and nobody has asked for it"));
+    /// These runs are gone, whoever lives to tell: those that belong to one another together.
+    fn forget_durably(&mut self, store: &mut dyn Store, runs: &[RunId]) -> Result<(), CheckError> {
+        for run in runs {
+            let is_final = self.books.get(run).and_then(|book| book.run()).is_some_and(Run::is_final);
+            if !is_final || !self.may_be_forgotten(*run) {
+                let what = "it is forgotten, and nobody has asked for it";
+                return Err(Broken::of(Promise::Final, *run, what).into());
+            }
         }
-        self.servers.untold.retain(|(of, _), _| *of != run);
-        self.forget(run);
+        if !runs.is_empty() {
+            self.bulks.find_forgotten(store, runs, self.timeline.paced())?;
+        }
+        for run in runs {
+            self.servers.untold.retain(|(of, _), _| of != run);
+            self.forget(*run);
+        }
         Ok(())
+    }
+
+    /// A server tells that a bulk action has removed these runs: that is durable by then, and was looked at.
+    pub(super) fn told_forgotten(&self, target: BulkRef, runs: &[RunId]) -> Result<(), Broken> {
+        if let Some(run) = runs.iter().find(|run| !self.forgotten.contains(run)) {
+            return Err(Broken::of(Promise::Final, *run, "it is told that it is forgotten, and it is not"));
+        }
+        match runs.first() {
+            Some(run) if !self.bulks.has_result(target) => {
+                let what = format!("{} tells that it has forgotten it, and keeps nothing of it", target.bulk);
+                Err(Broken::of(Promise::Bulks, *run, what))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A server tells what has happened.

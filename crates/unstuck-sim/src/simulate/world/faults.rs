@@ -296,7 +296,7 @@ impl<S: TestStore> World<'_, S> {
 
     /// The engine waits for its disk, or does not. While that is quick, it is stepped for whatever comes all the same.
     pub(super) fn waits_for_disk(&mut self, waits: bool) {
-        if waits && self.slow_until > self.now && self.is_rough {
+        if waits && self.slow_until > self.now && self.is_rough && self.awaits_own_disk() {
             self.nodes[self.here].blocked = Some(self.now);
             self.record_silence();
         }
@@ -310,9 +310,12 @@ impl<S: TestStore> World<'_, S> {
             .nodes
             .iter_mut()
             .filter(|node| node.frozen.is_none() && !(is_shared && node.step_is_planned));
-        let awaits =
-            |host: &mut Host<S>| host.engine.outstanding() > 0 && host.engine.store().is_awaiting_disk();
-        going.into_iter().any(|node| node.running_host().is_some_and(awaits))
+        going.into_iter().any(|node| node.running_host().is_some_and(awaits_disk))
+    }
+
+    /// Whether this server has: it may wait for an answer that is lost.
+    fn awaits_own_disk(&mut self) -> bool {
+        self.running_host().is_some_and(awaits_disk)
     }
 
     /// Some stages become durable.
@@ -375,4 +378,8 @@ impl<S: TestStore> World<'_, S> {
         let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(()) };
         self.promises.settled_meanwhile(&mut host.engine)
     }
+}
+
+fn awaits_disk<S: TestStore>(host: &mut Host<S>) -> bool {
+    host.engine.outstanding() > 0 && host.engine.store().is_awaiting_disk()
 }
