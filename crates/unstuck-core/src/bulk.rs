@@ -338,7 +338,8 @@ impl Bulk {
 
     /// How many targets may be acted on now, at most `limit`.
     fn allowance(&self, now: Time, limit: u64) -> u64 {
-        if self.state != BulkState::Running {
+        // Where others have acted after that, it is their pace that counts: the next batch knows of it.
+        if self.state != BulkState::Running || now < self.credited_at {
             return 0;
         }
         let by_rate = if self.action.acts_at_pace() { self.credit_at(now) / ONE_TARGET } else { limit };

@@ -25,7 +25,7 @@ fn failed() -> TargetResult {
 }
 
 fn at(now: Time) -> BulkContext {
-    BulkContext { now, clock: 0 }
+    BulkContext { now, latest: now, clock: 0 }
 }
 
 /// How many targets it would act on at this time, of so many.
@@ -53,6 +53,19 @@ fn tell(bulk: &mut Bulk, result: &TargetResult) {
 
 fn ask(bulk: &mut Bulk, command: BulkCommand, now: Time) -> Result<Answer, String> {
     change_bulk(bulk, command, &at(now)).map_err(|BulkRefusal(sentence)| sentence)
+}
+
+#[test]
+fn nobody_acts_at_a_time_before_others_have_acted() {
+    let mut bulk = bulk(9, 2, None);
+    let now = BEGIN + Millis::seconds(1);
+    assert!(act(&mut bulk, now, &TargetResult::Resumed) > 0);
+    let before = bulk.clone();
+    // A batch that was loaded half a second before that, and decides after it.
+    let stale = BulkContext { now: now.back(Millis(500)), latest: now + Millis(100), clock: 0 };
+    assert_eq!(due_targets(&mut bulk, 9, &stale).count(), 0);
+    assert_eq!(bulk, before, "nothing is earned twice");
+    assert_eq!(allowance(&mut bulk, now + Millis(500), 9), 1, "it goes on at its pace");
 }
 
 #[test]
@@ -259,7 +272,7 @@ fn a_clock_that_is_set_neither_stops_it_nor_hurries_it() {
     for by in [-3_600_000, 3_600_000] {
         let mut bulk = bulk(100, 4, None);
         act(&mut bulk, BEGIN, &TargetResult::Acknowledged);
-        let context = |after: u64| BulkContext { now: (BEGIN + Millis(after)).shifted(by), clock: by };
+        let context = |after: u64| BulkContext { clock: by, ..at((BEGIN + Millis(after)).shifted(by)) };
         let due = [249, 250, 499].map(|after| due_targets(&mut bulk.clone(), 9, &context(after)).count());
         assert_eq!(due, [0, 1, 1], "set by {by}");
         assert_eq!(change_bulk(&mut bulk, BulkCommand::Pause, &context(100)), Ok(Answer::Done));

@@ -62,7 +62,9 @@ pub(crate) struct BatchContext<'a> {
     pub(crate) aside: &'a FxHashMap<RunId, SetAsideRun>,
     pub(crate) max_nesting: u32,
     pub(crate) homes: &'a Homes,
+    /// The time that the batch is decided at, and what the clock says since.
     pub(crate) now: Time,
+    pub(crate) latest: Time,
 }
 
 /// The runs that a batch has locked, and what has become of them.

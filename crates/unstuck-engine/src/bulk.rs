@@ -249,7 +249,8 @@ impl<S: Store> Engine<S> {
             return Ok(runs);
         }
         let share = (limit / due.len()).max(1);
-        let context = BulkContext { now: self.store_time(), clock: self.clock.record.shift };
+        let now = self.store_time();
+        let context = BulkContext { now, latest: now, clock: self.clock.record.shift };
         for bulk in due.iter().filter_map(Thing::bulk) {
             let places = due_targets(&mut bulk.clone(), share, &context);
             let count = usize::try_from(places.end - places.start).unwrap_or(share);

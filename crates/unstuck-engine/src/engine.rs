@@ -100,6 +100,8 @@ pub struct Engine<S> {
     handed_out: FxHashMap<AttemptId, (Worker, u32)>,
     /// The versions of what it knows of what all servers share.
     pub(crate) known: Versions,
+    /// By the clock of the store, when it last read any of that or changed it.
+    known_at: Time,
     /// The resume policies in force, and whether they resume anything.
     pub(crate) policies: Policies,
     /// The turns of resumes that have waited while policies were paused, and whether any waits.
@@ -117,6 +119,8 @@ pub struct Engine<S> {
     outstanding: VecDeque<OutstandingBatch>,
     /// The time of the last batch, by the clock as it is now.
     pub(crate) last: Time,
+    /// The time of the batch that is being decided, by the clock of the store, where that has one.
+    decided_at: Option<Time>,
     /// How far the clock of the store is ahead of this one, in milliseconds, once that is known: decisions go by the store's.
     ahead: Option<i64>,
     /// What the clock said at the last step: it may be a little behind the last batch, and only it goes on all the time.
@@ -188,6 +192,7 @@ impl<S: Store> Engine<S> {
             want_details: FxHashMap::default(),
             handed_out: FxHashMap::default(),
             known,
+            known_at: Time(i64::MIN),
             policies,
             turns: ResumePacer::default(),
             has_waiting: false,
@@ -199,6 +204,7 @@ impl<S: Store> Engine<S> {
             under_way: Vec::new(),
             outstanding: VecDeque::new(),
             last,
+            decided_at: None,
             ahead,
             now: last,
             clock,
@@ -213,6 +219,17 @@ impl<S: Store> Engine<S> {
             trouble: None,
             stopped: None,
         })
+    }
+
+    /// Reads again what other servers have changed, if what a batch has loaded is newer than what is known. A batch that was
+    /// asked for before others may be given what it wants after them: what that says is old.
+    pub(crate) fn refresh_for_batch(&mut self, loaded: Versions) -> Result<(), StoreError> {
+        if loaded.has_newer_than(self.known) {
+            // What is read now may be newer still.
+            let newest = self.store.versions()?;
+            self.refresh_shared(newest)?;
+        }
+        Ok(())
     }
 
     /// Reads again what other servers have changed of what all share, whose versions are these.
@@ -234,7 +251,13 @@ impl<S: Store> Engine<S> {
             self.session.downtimes = self.store.downtimes()?;
         }
         self.known = newest;
+        self.known_at = self.current_store_time();
         Ok(())
+    }
+
+    /// This server has changed something that all share.
+    pub(crate) fn record_shared_change(&mut self) {
+        self.known_at = self.current_store_time();
     }
 
     /// Another server has changed something: there may be something to do.
@@ -248,6 +271,7 @@ impl<S: Store> Engine<S> {
         self.refresh_shared(newest)?;
         let flow = self.flows.put(&mut self.store, flow)?;
         self.known.flows = self.store.versions()?.flows;
+        self.record_shared_change();
         self.release_flow(flow.id);
         Ok(flow)
     }
@@ -372,6 +396,11 @@ impl<S: Store> Engine<S> {
         self.busy.retry_at().is_some()
     }
 
+    /// How many batches were asked for and are not decided yet.
+    pub fn batches_under_way(&self) -> usize {
+        self.under_way.len()
+    }
+
     /// How many batches are decided and not known to be durable.
     pub fn outstanding(&self) -> usize {
         self.outstanding.len()
@@ -431,8 +460,11 @@ impl<S: Store> Engine<S> {
         if self.retry_at.is_some_and(|at| at <= now || now + STORE_RETRY < at) {
             self.retry_at = None;
         }
-        if self.retry_at.is_none() && self.outstanding.len() < self.settings.max_outstanding {
-            self.ask_for_batch(&mut outputs);
+        if self.retry_at.is_none() {
+            if self.outstanding.len() < self.settings.max_outstanding {
+                self.ask_for_batch(&mut outputs);
+            }
+            // Whatever is outstanding: what a batch has loaded is locked until it is decided.
             self.decide_loaded(&mut outputs);
             outputs.extend(self.settle(false));
         }
@@ -514,7 +546,7 @@ impl<S: Store> Engine<S> {
     }
 
     pub(crate) fn batch_context(&mut self) -> BatchContext<'_> {
-        let now = self.store_time();
+        let (now, latest) = (self.store_time(), self.current_store_time());
         BatchContext {
             store: &mut self.store,
             flows: &mut self.flows,
@@ -529,6 +561,7 @@ impl<S: Store> Engine<S> {
             max_nesting: self.settings.max_nesting,
             homes: &self.homes,
             now,
+            latest,
         }
     }
 
@@ -541,8 +574,14 @@ impl<S: Store> Engine<S> {
         self.last = self.last.max(now);
     }
 
-    /// What time it is by the clock of the store, which all who share it go by.
+    /// What time it is by the clock of the store, which all who share it go by: while a batch is decided, the time that it
+    /// has come with.
     pub(crate) fn store_time(&self) -> Time {
+        self.decided_at.unwrap_or_else(|| self.current_store_time())
+    }
+
+    /// What time it is by the clock of the store now, however long ago a batch was loaded.
+    pub(crate) fn current_store_time(&self) -> Time {
         self.to_store_time(self.last)
     }
 

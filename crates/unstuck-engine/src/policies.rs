@@ -75,6 +75,7 @@ impl<S: Store> Engine<S> {
         self.store.put_policies(change, self.known.policies)?;
         self.policies = checked;
         self.known.policies = self.store.versions()?.policies;
+        self.record_shared_change();
         Ok(outcome)
     }
 }

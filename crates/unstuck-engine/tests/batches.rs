@@ -17,6 +17,7 @@ use unstuck_core::session::renewal_interval;
 use unstuck_core::time::{Millis, Time};
 use unstuck_engine::engine::{Engine, NextStep, Settings};
 use unstuck_engine::executor::{ExecutorReport, Job};
+use unstuck_engine::policies::PolicyCommand;
 use unstuck_engine::request::{EngineError, Output, Request, StartRun, Ticket};
 use unstuck_store::contract::{FlowRecord, RunFilter, Store, StoreError};
 use unstuck_store::delegate_store;
@@ -26,7 +27,8 @@ const BEGIN: Time = Time(1_800_000_000_000);
 const FLOWS: &str = "flow: chain\nsteps:\n  - {id: a, action: work}\n  - {id: b, action: work}\n---\n\
     flow: passes\nsteps:\n  - {id: a, action: work}\n  - {id: b, action: work, with: {v: '${steps.a.output}', w: '${input}'}}\n---\n\
     flow: parent\nsteps:\n  - {id: a, flow: chain}\n  - {id: b, action: work}\n---\n\
-    flow: limited\nconcurrency: 1\nsteps:\n  - {id: a, action: work}\n";
+    flow: limited\nconcurrency: 1\nsteps:\n  - {id: a, action: work}\n---\n\
+    flow: short\nsteps:\n  - {id: a, action: work, timeout: 15s}\n";
 
 /// A store that counts what is asked of it.
 struct Counting {
@@ -87,11 +89,15 @@ struct Bench<S> {
 
 impl<S: Store> Bench<S> {
     fn new(store: S, now: Time) -> Bench<S> {
+        Bench::with_settings(store, now, Settings::default())
+    }
+
+    fn with_settings(store: S, now: Time, settings: Settings) -> Bench<S> {
         let compile = |record: &FlowRecord| {
             let loaded = unstuck_flow::load(&record.source, "test.yaml", "", &|_| true);
             Ok(loaded.expect("a good flow").flows.remove(0))
         };
-        let mut engine = Engine::new(store, Box::new(compile), Settings::default()).expect("opens");
+        let mut engine = Engine::new(store, Box::new(compile), settings).expect("opens");
         for flow in unstuck_flow::load(FLOWS, "test.yaml", "", &|_| false).expect("a good file").flows {
             engine.put_flow(flow).expect("kept");
         }
@@ -317,6 +323,87 @@ fn room_that_another_batch_has_taken_meanwhile_is_not_given_twice() {
     bench.complete(&job, Json::NULL);
     bench.go();
     assert_eq!(bench.jobs.len(), 1, "it is handed out when there is room");
+}
+
+/// Seed 244 of the simulator, when batches began to be loaded late.
+#[test]
+fn what_is_due_waits_for_what_was_said_in_a_batch_that_is_not_loaded_yet() {
+    let mut bench = two_lanes();
+    let run = bench.started("short");
+    let job = bench.jobs.pop_front().expect("a job");
+    bench.engine.store().hold_loads(true);
+    bench.now = BEGIN + Millis::seconds(15);
+    bench.step();
+    bench.complete(&job, Json::NULL);
+    bench.step();
+    assert_eq!(
+        bench.engine.batches_under_way(),
+        2,
+        "one looks for what is due, one has heard that it has ended"
+    );
+    bench.engine.store().hold_loads(false);
+    bench.engine.store().give_loads();
+    bench.go();
+    bench.now = bench.now + Millis(100);
+    bench.go();
+    assert_eq!(bench.run(run).state(), RunState::Completed, "it has ended in time");
+}
+
+/// Seed 284 of the simulator, when batches began to be loaded late.
+#[test]
+fn a_batch_is_decided_at_the_time_it_was_loaded_at_or_at_the_last_change_that_its_server_knows_of() {
+    for changes in [false, true] {
+        let mut store = MemoryStore::new();
+        store.set_lanes(2);
+        let shared = SharedStore::new(store);
+        shared.set_time(BEGIN);
+        shared.tell_time();
+        let clock = shared.new_handle();
+        let mut bench = Bench::new(shared, BEGIN);
+        bench.engine.store().store().hold_loads(true);
+        bench.start(1, "chain", None, Json::NULL);
+        bench.step();
+        let changed_at = BEGIN + Millis(20);
+        clock.set_time(changed_at);
+        if changes {
+            let by = Actor::User("ada".into());
+            let order = PolicyCommand::Pause { reason: "it is night".into(), by };
+            bench.engine.change_policies(order, changed_at).expect("though a batch is under way");
+        }
+        bench.now = BEGIN + Millis(40);
+        clock.set_time(bench.now);
+        bench.engine.store().store().hold_loads(false);
+        bench.engine.store().store().give_loads();
+        bench.go();
+        let Some((1, Ok(Answer::Started(run)))) = bench.replies.pop() else { panic!("it is started") };
+        let started = bench.engine.store().history(run, 0, 1).expect("reads")[0].at;
+        assert_eq!(started, if changes { changed_at } else { BEGIN });
+    }
+}
+
+#[test]
+fn what_is_loaded_is_decided_however_much_is_outstanding() {
+    let mut store = MemoryStore::new();
+    store.set_lanes(2);
+    let settings = Settings { max_outstanding: 1, ..Settings::default() };
+    let mut bench = Bench::with_settings(store, BEGIN, settings);
+    let (first, second) = (bench.started("chain"), bench.started("chain"));
+    bench.engine.store().hold_loads(true);
+    bench.ask(1, first, pause());
+    bench.step();
+    bench.ask(2, second, pause());
+    bench.step();
+    bench.engine.store().lose_next_answer(true);
+    assert!(bench.engine.store().give_newest_load());
+    bench.step();
+    assert_eq!((bench.engine.outstanding(), bench.replies.len()), (1, 0), "nobody knows what became of it");
+    bench.engine.store().give_loads();
+    bench.step();
+    assert_eq!(
+        bench.replies,
+        [(1, Ok(Answer::Done))],
+        "others do not wait for what the first batch has locked"
+    );
 }
 
 #[test]

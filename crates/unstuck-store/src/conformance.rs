@@ -83,9 +83,19 @@ pub trait TestStore: Store + Sized {
         false
     }
 
+    /// Keeps the answer to the next stage after all. Returns whether it was to be lost.
+    fn keep_next_answer(&mut self) -> bool {
+        false
+    }
+
     /// Looks up what became of the stages whose answers were lost. Returns how many.
     fn look_up_outcomes(&mut self) -> usize {
         0
+    }
+
+    /// Returns whether something that was staged by this handle may wait to be made durable.
+    fn is_awaiting_disk(&mut self) -> bool {
+        true
     }
 
     /// Opens another handle on the same data, as another server has; `None` if this store cannot be shared.
@@ -146,8 +156,16 @@ impl TestStore for MemoryStore {
         true
     }
 
+    fn keep_next_answer(&mut self) -> bool {
+        MemoryStore::keep_next_answer(self)
+    }
+
     fn look_up_outcomes(&mut self) -> usize {
         MemoryStore::look_up_outcomes(self)
+    }
+
+    fn is_awaiting_disk(&mut self) -> bool {
+        MemoryStore::is_awaiting_disk(self)
     }
 }
 

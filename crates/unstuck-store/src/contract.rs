@@ -435,6 +435,13 @@ pub struct Versions {
     pub tokens: u64,
 }
 
+impl Versions {
+    /// Returns whether anything here is newer than there.
+    pub fn has_newer_than(self, there: Versions) -> bool {
+        self.policies > there.policies || self.flows > there.flows || self.downtimes > there.downtimes
+    }
+}
+
 /// A session that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndedSession {

@@ -229,9 +229,10 @@ impl MemoryStore {
         self.wakers.iter().filter(|(other, _)| **other != side).for_each(|(_, Waker(wake))| wake());
     }
 
+    /// Refuses a change beside batches where they have the one lane that there is.
     fn check_no_batch(&self, what: &str) -> Result<(), StoreError> {
         self.check_session()?;
-        if self.batches.is_empty() {
+        if self.batches.is_empty() || self.lanes > 1 {
             return Ok(());
         }
         Err(StoreError::Conflict(format!("a batch is under way: {what} after it")))

@@ -22,6 +22,8 @@ pub enum BulkCommand {
 pub struct BulkContext {
     /// The time of the batch.
     pub now: Time,
+    /// What the clock says: a batch may have been loaded some time ago, and others may have acted since.
+    pub latest: Time,
     /// What all corrections of the clock come to, in milliseconds.
     pub clock: i64,
 }
@@ -96,7 +98,7 @@ impl Bulk {
             self.turns.shift(by);
             self.clock = context.clock;
         }
-        self.credited_at = self.credited_at.min(context.now);
+        self.credited_at = self.credited_at.min(context.latest);
     }
 
     /// Whether it forgets its targets, which takes all that belongs to them.

@@ -75,7 +75,7 @@ impl BatchThings {
 
 impl BatchContext<'_> {
     fn bulk_context(&self) -> BulkContext {
-        BulkContext { now: self.now, clock: self.clock }
+        BulkContext { now: self.now, latest: self.latest, clock: self.clock }
     }
 }
 

@@ -175,7 +175,8 @@ impl Handle {
             return Err(EngineError::BadBulk(format!("there is no bulk action {bulk}")));
         };
         if known.is_settled() {
-            let context = BulkContext { now: known.credited_at, clock: known.clock };
+            let now = known.credited_at;
+            let context = BulkContext { now, latest: now, clock: known.clock };
             return change_bulk(&mut known, command, &context)
                 .map_err(|BulkRefusal(sentence)| EngineError::BadBulk(sentence));
         }

@@ -73,6 +73,7 @@ impl<S: Store> Engine<S> {
         done: &mut OutstandingBatch,
     ) -> Result<(), BatchFailure> {
         let decided = catch_unwind(AssertUnwindSafe(|| self.decide_batch(id, plan, loaded, done)));
+        self.decided_at = None;
         let stage = decided
             .map_err(|panic| BatchFailure::Panic(panic_message(&*panic)))?
             .map_err(BatchFailure::Store)?;
@@ -96,13 +97,14 @@ impl<S: Store> Engine<S> {
         mut loaded: Loaded,
         done: &mut OutstandingBatch,
     ) -> Result<Option<Stage>, StoreError> {
-        self.refresh_shared(loaded.versions)?;
         self.follow_clock_of_store(plan.wants.now, loaded.now);
+        self.refresh_for_batch(loaded.versions)?;
+        self.set_decision_time(loaded.now);
         if loaded.has_older_session != self.turns.is_elsewhere() {
             self.turns.restart(loaded.has_older_session);
         }
         let taken = loaded.last_seen.filter(|_| self.session.lease.is_some());
-        done.downtime = self.session.end_downtime(self.store_time(), taken);
+        done.downtime = self.session.end_downtime(self.current_store_time(), taken);
         let mut batch = Batch::new(id, self.is_watched, self.ids.last(), &plan.wants, &mut loaded);
         self.decide_first_round(plan, loaded, &mut batch, done)?;
         if batch.lacks_something() {
@@ -123,6 +125,14 @@ impl<S: Store> Engine<S> {
     fn follow_clock_of_store(&mut self, asked: Time, now: Time) {
         if self.session.store_time.is_some() {
             self.ahead = Some(now.0.saturating_sub(asked.0));
+        }
+    }
+
+    /// A batch is decided at the time that it was loaded at, on what it was given then: others may have changed things since.
+    /// Where this server knows of such a change, it is decided after that.
+    fn set_decision_time(&mut self, loaded: Time) {
+        if self.session.store_time.is_some() {
+            self.decided_at = Some(loaded.max(self.known_at.min(self.current_store_time())));
         }
     }
 
@@ -272,15 +282,17 @@ impl<S: Store> Engine<S> {
         Ok(())
     }
 
-    /// What is due, but for runs about which somebody has said something that is still in line: that comes first.
+    /// What is due, but for runs about which somebody has said something that is still in line, or in a batch that is not
+    /// loaded yet: that comes first.
     fn fire_due(
         &mut self,
         batch: &mut Batch,
         done: &mut OutstandingBatch,
         mut due: Vec<Due>,
     ) -> Result<(), StoreError> {
-        if !due.is_empty() && self.inbox.len() + self.busy.len() > 0 {
-            let in_line = self.inbox.iter().chain(self.busy.iter());
+        if !due.is_empty() && self.backlog() > 0 {
+            let under_way = self.under_way.iter().flat_map(|batch| &batch.plan.requests);
+            let in_line = self.inbox.iter().chain(self.busy.iter()).chain(under_way);
             let said: FxHashSet<RunId> = in_line.filter_map(reported_run).collect();
             due.retain(|due| !said.contains(&due.run));
         }

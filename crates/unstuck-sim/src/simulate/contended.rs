@@ -109,8 +109,16 @@ impl<S: TestStore> TestStore for Contended<S> {
         self.inner.lose_next_answer(happens)
     }
 
+    fn keep_next_answer(&mut self) -> bool {
+        self.inner.keep_next_answer()
+    }
+
     fn look_up_outcomes(&mut self) -> usize {
         self.inner.look_up_outcomes()
+    }
+
+    fn is_awaiting_disk(&mut self) -> bool {
+        self.inner.is_awaiting_disk()
     }
 
     fn make_busy(&mut self, run: RunId, tries: u32) -> bool {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use unstuck_core::policy::PolicyDraft;
 use unstuck_core::time::Millis;
 
-pub use acts::{Crash, Fault, Nonsense, OperatorAct, PlannedAct, StartPlan, StoreFault};
+pub use acts::{Crash, Fault, LostAnswer, Nonsense, OperatorAct, PlannedAct, StartPlan, StoreFault};
 pub use flows::PlannedFlow;
 pub use nodes::{PlannedNode, Survivors};
 

@@ -460,6 +460,7 @@ impl Promises {
             match heard {
                 Observation::Reply(ticket, result) => {
                     self.count(if result.is_ok() { Promise::Kept } else { Promise::Refused });
+                    self.servers.check_answer(result.as_ref().ok().copied())?;
                     match self.ledger.replied(ticket, &result)? {
                         Meaning::Nothing => {}
                         Meaning::Alive(attempt) => {
@@ -504,6 +505,9 @@ impl Promises {
 
     /// A bulk action has removed a run with all that belonged to it.
     fn forgotten_by(&mut self, target: BulkRef, runs: &[RunId]) -> Result<(), Broken> {
+        if self.servers.are_several() {
+            return self.told_forgotten(target, runs);
+        }
         for run in runs {
             let book = self.books.get(run).and_then(RunRecord::run);
             if book.is_none_or(|run| !run.is_final()) {

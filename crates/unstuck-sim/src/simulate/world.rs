@@ -6,6 +6,7 @@ mod contention;
 mod ending;
 mod faults;
 mod host;
+mod lost_answers;
 mod node;
 mod operators;
 mod servers;
@@ -30,7 +31,7 @@ use unstuck_store::contract::{FlowRecord, StoreError};
 
 use crate::event_queue::EventQueue;
 use crate::simulate::chance::Chance;
-use crate::simulate::plan::{Plan, PlannedFlow, StoreFault};
+use crate::simulate::plan::{LostAnswer, Plan, PlannedFlow, StoreFault};
 use crate::simulate::promises::{Broken, Moment, Promise, Promises};
 use crate::simulate::tally::Tally;
 use crate::simulate::trace::{BEGIN, Trace};
@@ -98,6 +99,10 @@ enum WorldEvent {
     Thaw(usize),
     /// The store takes stages again.
     OutageEnds,
+    /// It is looked up what became of a commit whose answer was lost.
+    LookUp(LostAnswer),
+    /// The process that does not know what became of a commit dies.
+    DiesUnknowing(usize),
     /// Something about a worker.
     Worker(usize, workers::WorkerEvent),
 }
@@ -186,16 +191,19 @@ impl<'a, S: TestStore> World<'a, S> {
     /// Time passes, and an engine that sleeps wakes up now and then.
     fn advance(&mut self, to: Time) -> Result<(), Broken> {
         loop {
+            // What it does then may bring something that comes before.
+            let to = self.agenda.next_at().map_or(to, |next| next.min(to));
             let sleepers = self.nodes.iter().enumerate();
             let first = sleepers.filter_map(|(place, node)| Some((node.wakes_at()?, place))).min();
-            let Some((at, place)) = first.filter(|(at, _)| *at < to) else { break };
+            let Some((at, place)) = first.filter(|(at, _)| *at < to) else {
+                self.set_time(to);
+                return Ok(());
+            };
             self.set_time(at);
             self.go_to(place);
             self.wake_by_itself()?;
             self.pass_news();
         }
-        self.set_time(to);
-        Ok(())
     }
 
     fn set_time(&mut self, to: Time) {
@@ -283,6 +291,14 @@ impl<'a, S: TestStore> World<'a, S> {
                 }
             }
             Some(WorldEvent::OutageEnds) => self.outage = None,
+            Some(WorldEvent::LookUp(lost)) => {
+                self.look_up_outcomes(lost)?;
+                return self.step_all_sometime();
+            }
+            Some(WorldEvent::DiesUnknowing(place)) => {
+                self.go_to(place);
+                self.die_unknowing();
+            }
             Some(WorldEvent::Worker(worker, event)) => {
                 self.go_to(self.workers[worker].node);
                 self.worker(worker, event);
@@ -326,6 +342,7 @@ impl<'a, S: TestStore> World<'a, S> {
             host.engine.store().refuse_stage(faults::error(trouble));
         }
         self.before_step();
+        self.lose_answer();
         let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(false) };
         self.promises.record_wake(moment);
         let outputs = match awake {
@@ -333,6 +350,7 @@ impl<'a, S: TestStore> World<'a, S> {
             None => host.run_turn(),
         };
         self.record_passed_on();
+        self.plan_look_up();
         self.after_step();
         self.hear(outputs.unwrap_or_default())?;
         if self.has_died() {
@@ -368,14 +386,15 @@ impl<'a, S: TestStore> World<'a, S> {
     fn has_died(&mut self) -> bool {
         let Process::Up(host) = &mut self.nodes[self.here].process else { return true };
         let (has_crashed, has_stopped) = (host.engine.store().has_crashed(), host.engine.is_stopped());
-        if matches!(host.engine.trouble(), Some(StoreError::SessionEnded)) {
+        let trouble = host.engine.trouble().cloned();
+        if matches!(trouble, Some(StoreError::SessionEnded)) {
             self.faults.count("a server was taken for dead, and lives");
         }
         if has_crashed {
             self.say(format_args!("the power has gone"));
             self.crash(Millis::seconds(2), 0);
         } else if has_stopped {
-            self.say(format_args!("the engine has stopped with its store"));
+            self.say(format_args!("the engine has stopped with its store: {trouble:?}"));
             self.crash(Millis(500), 0);
         }
         has_crashed || has_stopped

@@ -312,7 +312,7 @@ impl<S: Store> Driver<S> {
 
     /// Returns what decisions about bulk actions depend on.
     pub fn bulk_context(&self) -> BulkContext {
-        BulkContext { now: self.now, clock: self.clock.shift }
+        BulkContext { now: self.now, latest: self.now, clock: self.clock.shift }
     }
 
     /// Hands the queued attempt of a step to a worker of another process.

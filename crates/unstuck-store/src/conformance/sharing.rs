@@ -70,8 +70,16 @@ impl TestStore for SharedStore {
         true
     }
 
+    fn keep_next_answer(&mut self) -> bool {
+        self.store().keep_next_answer()
+    }
+
     fn look_up_outcomes(&mut self) -> usize {
         self.store().look_up_outcomes()
+    }
+
+    fn is_awaiting_disk(&mut self) -> bool {
+        self.store().is_awaiting_disk()
     }
 
     fn new_handle(&mut self) -> Option<SharedStore> {

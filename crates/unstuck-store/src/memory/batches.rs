@@ -258,6 +258,11 @@ impl MemoryStore {
         self.lost_answer = Some(happens);
     }
 
+    /// Keeps the answer to the next stage after all; returns whether it was to be lost.
+    pub fn keep_next_answer(&mut self) -> bool {
+        self.lost_answer.take().is_some()
+    }
+
     /// Reports what became of the stages whose answers were lost to whoever staged them; returns how many.
     pub fn look_up_outcomes(&mut self) -> usize {
         let unknown = std::mem::take(&mut self.unknown);

@@ -28,6 +28,8 @@ pub struct DurableStage {
     pub events: Vec<(RunId, Event)>,
     /// The runs that are gone.
     pub forgotten: Vec<RunId>,
+    /// Whether whoever staged it does not know that it is durable, until that is looked up.
+    pub is_unknown: bool,
 }
 
 /// Who staged something.
@@ -49,12 +51,12 @@ struct Outstanding {
 }
 
 impl DurableStage {
-    fn of(session: Option<u64>, stage: &Stage) -> DurableStage {
+    fn of(session: Option<u64>, stage: &Stage, is_unknown: bool) -> DurableStage {
         let of_run = |change: &RunChange| -> Vec<(RunId, Event)> {
             change.events.iter().map(|event| (change.run.id, event.clone())).collect()
         };
         let events = stage.runs.iter().flat_map(of_run).collect();
-        DurableStage { session, events, forgotten: stage.forgotten.clone() }
+        DurableStage { session, events, forgotten: stage.forgotten.clone(), is_unknown }
     }
 }
 
@@ -62,6 +64,12 @@ impl MemoryStore {
     /// How many stages are neither durable nor failed.
     pub fn outstanding(&self) -> usize {
         self.deferred.as_ref().map_or(0, |deferred| deferred.outstanding.len())
+    }
+
+    /// Returns whether something that this handle has staged is neither durable nor failed, or is still to be reported.
+    pub fn is_awaiting_disk(&self) -> bool {
+        let mut outstanding = self.deferred.iter().flat_map(|deferred| &deferred.outstanding);
+        !self.settled.is_empty() || outstanding.any(|outstanding| outstanding.by.side == self.current)
     }
 
     /// Makes the oldest `n` outstanding stages durable.
@@ -75,7 +83,7 @@ impl MemoryStore {
             };
             let interrupts = stage.interrupts.clone();
             if let Some(log) = &mut deferred.log {
-                log.push(DurableStage::of(by.session, &stage));
+                log.push(DurableStage::of(by.session, &stage, is_unknown));
             }
             let result = durable.add_stage(stage, last_notice);
             if !interrupts.is_empty() {

@@ -247,6 +247,8 @@ pub enum Fault {
         /// For so many tries to lock it.
         tries: u32,
     },
+    /// Nobody is told what becomes of the next stage, until that is looked up.
+    LoseAnswer(LostAnswer),
     /// The process gets to its work seconds late, again and again, for a while.
     FallBehind(Millis),
     /// A worker stops in good order, and comes back.
@@ -255,6 +257,17 @@ pub enum Fault {
         /// When it is there again.
         back: Millis,
     },
+}
+
+/// A commit whose answer is lost.
+#[derive(Clone, Copy, Debug)]
+pub struct LostAnswer {
+    /// Whether it happens.
+    pub happens: bool,
+    /// How long it takes until that is looked up.
+    pub span: Millis,
+    /// When the process dies before that, if it does.
+    pub dies: Option<Millis>,
 }
 
 /// The points around a commit at which a process may die.
@@ -368,6 +381,8 @@ impl Fault {
             Fault::Deafen { .. } => "worker deaf",
             Fault::FailHearing(_) => "stage failed: with a word or a loss",
             Fault::Busy { .. } => "run busy",
+            Fault::LoseAnswer(LostAnswer { happens: true, .. }) => "commit unknown, and it happened",
+            Fault::LoseAnswer(_) => "commit unknown, and it did not happen",
             Fault::Release { .. } => "worker stops in good order",
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use unstuck_core::time::Millis;
 
 use crate::simulate::chance::Chance;
-use crate::simulate::plan::{Fault, PlannedAct, PlannedWorker, TimedAct};
+use crate::simulate::plan::{Fault, LostAnswer, PlannedAct, PlannedWorker, TimedAct};
 
 /// Where servers share a store nothing waits longer than this for the next act: their sessions are renewed all the while.
 const LONGEST_GAP: u64 = 75_000;
@@ -64,7 +64,7 @@ pub(crate) fn connect(chance: &mut Chance, workers: &mut [PlannedWorker], count:
     }
 }
 
-/// Says at which server each act is done. What several servers cannot do yet is left out.
+/// Says at which server each act is done.
 pub(crate) fn spread(seed: u64, acts: Vec<(Millis, PlannedAct)>, count: usize) -> Vec<TimedAct> {
     if count == 1 {
         return acts.into_iter().map(|(at, act)| TimedAct { at, node: 0, act }).collect();
@@ -74,31 +74,47 @@ pub(crate) fn spread(seed: u64, acts: Vec<(Millis, PlannedAct)>, count: usize) -
         let mut chance = Chance::of(seed, &[18, number]);
         now += (at.0 - before).min(LONGEST_GAP);
         before = at.0;
-        let Some(act) = among_several(&mut chance, act) else { continue };
+        let act = among_several(&mut chance, act);
         spread.push(TimedAct { at: Millis(now), node: chance.below(count), act });
     }
     spread.truncate(MAX_ACTS);
+    lose_answers(&mut Chance::of(seed, &[22]), &mut spread, count);
     spread
 }
 
+/// Now and then the answers to commits are lost, rather where something is asked.
+fn lose_answers(chance: &mut Chance, acts: &mut Vec<TimedAct>, count: usize) {
+    if !chance.percent(50) {
+        return;
+    }
+    for _ in 0..chance.between(1, 4) {
+        let place = chance.below(acts.len().max(1));
+        let Some(TimedAct { at, node, .. }) = acts.get(place) else { return };
+        let (at, asked) = (*at, *node);
+        let span = Millis(*chance.one(&[1, 30, 400, 2_000, 8_000]));
+        let dies = chance.percent(30).then(|| Millis(chance.between(0, span.0)));
+        let lost = LostAnswer { happens: chance.percent(50), span, dies };
+        let node = if chance.percent(70) { asked } else { chance.below(count) };
+        acts.insert(place, TimedAct { at, node, act: PlannedAct::Fault(Fault::LoseAnswer(lost)) });
+    }
+}
+
 /// What an act is where several servers share the store.
-fn among_several(chance: &mut Chance, act: PlannedAct) -> Option<PlannedAct> {
+fn among_several(chance: &mut Chance, act: PlannedAct) -> PlannedAct {
     match act {
-        // Only the server at which a bulk action begins knows of it.
-        PlannedAct::Bulk(..) | PlannedAct::ChangeBulk(..) => None,
         // All go by the clock of the store: half of the time something happens that matters more to several.
         PlannedAct::Fault(Fault::ClockForward(_) | Fault::ClockBack(_) | Fault::ClockRight)
             if chance.percent(50) =>
         {
-            Some(PlannedAct::Fault(match chance.between(0, 3) {
+            PlannedAct::Fault(match chance.between(0, 3) {
                 0 => Fault::FallBehind(Millis(chance.between(3_000, 40_000))),
                 // Longer than a session lasts, or nearly.
                 _ => Fault::LongPause(Millis(chance.between(22_000, 50_000))),
-            }))
+            })
         }
         PlannedAct::Fault(Fault::SlowSync(span)) => {
-            Some(PlannedAct::Fault(Fault::SlowSync(span.min(SLOWEST_SYNC))))
+            PlannedAct::Fault(Fault::SlowSync(span.min(SLOWEST_SYNC)))
         }
-        act => Some(act),
+        act => act,
     }
 }

@@ -39,7 +39,7 @@ impl Promises {
                 );
             }
         }
-        self.bulks.find_forgotten(store, &gone)?;
+        self.bulks.find_forgotten(store, &gone, Time(0))?;
         for id in gone {
             self.forget(id);
         }

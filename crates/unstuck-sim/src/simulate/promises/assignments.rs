@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use unstuck_core::event::{Event, UnitFact};
+use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::{AttemptId, Cancelled, Outcome, StuckLimit, Worker};
 use unstuck_core::model::flow::Flow;
 use unstuck_core::model::run::Run;
@@ -20,8 +21,8 @@ type WorkerKey = (Arc<str>, u64);
 pub(super) struct Assignments {
     /// Recorded as handed out, and not handed out yet.
     to_dispatch: BTreeMap<AttemptId, ToDispatch>,
-    /// Recorded as taken away, and its worker not told yet; and the session that has to tell it.
-    to_interrupt: BTreeMap<AttemptId, (Worker, u64)>,
+    /// Recorded as taken away, and its worker not told yet.
+    to_interrupt: BTreeMap<AttemptId, ToInterrupt>,
     dispatched: BTreeSet<AttemptId>,
     /// How much each worker can have, as far as that was told.
     max_load: BTreeMap<WorkerKey, u32>,
@@ -42,6 +43,15 @@ struct ToDispatch {
     seq: u64,
 }
 
+/// An attempt whose worker a session has to tell that it is taken away.
+#[derive(Debug)]
+struct ToInterrupt {
+    worker: Worker,
+    session: u64,
+    /// The number of the event that says so.
+    seq: u64,
+}
+
 impl Assignments {
     /// A worker comes to another server, with what it has.
     pub(super) fn moved(&mut self, worker: &Worker, session: u64) {
@@ -52,19 +62,29 @@ impl Assignments {
     /// The server with this session died, and its executors with it; what it was about to tell is not told.
     pub(super) fn died(&mut self, session: u64) {
         self.to_dispatch.retain(|_, entry| entry.session != session);
-        self.to_interrupt.retain(|_, (_, teller)| *teller != session);
+        self.to_interrupt.retain(|_, entry| entry.session != session);
     }
 
     /// The session that has to hand out an attempt has stepped since that is durable: it has, and who has lost one is told.
     /// Where another server has taken it away, that is in the store until this one loads something, as it has when it
-    /// `is_quiet`: it may have to wait for the store before.
-    pub(super) fn check_done_by(&self, session: u64, is_quiet: bool) -> Result<(), Broken> {
-        let dispatch = self.to_dispatch.iter().find(|(_, entry)| entry.session == session);
-        let interrupts = self.to_interrupt.iter().filter(|_| is_quiet);
-        let interrupt = interrupts.into_iter().find(|(_, (_, teller))| *teller == session);
+    /// `is_quiet`: it may have to wait for the store before. Events that are `unknown` are durable, and it does not know.
+    pub(super) fn check_done_by(
+        &self,
+        session: u64,
+        is_quiet: bool,
+        unknown: &BTreeSet<(RunId, u64)>,
+    ) -> Result<(), Broken> {
+        let is_known = |id: &AttemptId, seq: u64| !unknown.contains(&(id.run, seq));
+        let is_due =
+            |(id, entry): &(&AttemptId, &ToDispatch)| entry.session == session && is_known(id, entry.seq);
+        let dispatch = self.to_dispatch.iter().find(is_due);
+        let is_due = |(id, entry): &(&AttemptId, &ToInterrupt)| {
+            is_quiet && entry.session == session && is_known(id, entry.seq)
+        };
+        let interrupt = self.to_interrupt.iter().find(is_due);
         check_none_left(
             dispatch.map(|(id, entry)| (id, &entry.worker)),
-            interrupt.map(|(id, (worker, _))| (id, worker)),
+            interrupt.map(|(id, entry)| (id, &entry.worker)),
         )
     }
 
@@ -125,8 +145,9 @@ impl Assignments {
                     || matches!(outcome, Outcome::Cancelled(why) if *why != Cancelled::Released);
                 if is_taken_away && live.attempt == id.attempt {
                     // Where several servers share a store, each speaks to its own executors.
-                    let teller = if worker.local && session != 0 { worker.incarnation } else { session };
-                    self.to_interrupt.insert(id, (worker.clone(), teller));
+                    let session = if worker.local && session != 0 { worker.incarnation } else { session };
+                    let (worker, seq) = (worker.clone(), event.seq);
+                    self.to_interrupt.insert(id, ToInterrupt { worker, session, seq });
                 }
             }
             _ => {}
@@ -179,8 +200,8 @@ impl Assignments {
     /// A worker is told that an attempt is no longer its own.
     pub(super) fn interrupt(&mut self, worker: &Worker, id: AttemptId) -> Result<(), Broken> {
         match self.to_interrupt.remove(&id) {
-            Some((whose, _)) if whose == *worker => Ok(()),
-            Some((whose, _)) => {
+            Some(ToInterrupt { worker: whose, .. }) if whose == *worker => Ok(()),
+            Some(ToInterrupt { worker: whose, .. }) => {
                 let what = format!("{} is told that it has lost what was {}'s", worker.name, whose.name);
                 Err(Broken::of(Promise::Stopped, id.run, what))
             }
@@ -198,7 +219,7 @@ impl Assignments {
         let interrupt = self.to_interrupt.first_key_value();
         check_none_left(
             self.to_dispatch.first_key_value().map(|(id, entry)| (id, &entry.worker)),
-            interrupt.map(|(id, (worker, _))| (id, worker)),
+            interrupt.map(|(id, entry)| (id, &entry.worker)),
         )
     }
 }

@@ -120,19 +120,29 @@ impl Bulks {
         Ok(())
     }
 
+    /// Whether a target has come out, as far as its bulk action is known.
+    pub(super) fn has_result(&self, target: BulkRef) -> bool {
+        self.known.get(&target.bulk).is_none_or(|order| order.results.contains_key(&target.place))
+    }
+
     /// Whether a bulk action may have removed this run and nobody was told.
     pub(super) fn may_forget(&self, run: RunId) -> bool {
         self.known.values().any(|order| order.to_forget(run).is_some())
     }
 
-    /// These runs were gone after a crash: what bulk actions have kept of them says so.
-    pub(super) fn find_forgotten(&mut self, store: &mut dyn Store, gone: &[RunId]) -> Result<(), CheckError> {
+    /// These runs are gone at this time, and nobody was told: what bulk actions have kept of them says which have done it.
+    pub(super) fn find_forgotten(
+        &mut self,
+        store: &mut dyn Store,
+        gone: &[RunId],
+        at: Time,
+    ) -> Result<(), CheckError> {
         let ids: Vec<BulkId> = self.known.keys().copied().collect();
         for bulk in ids {
             for target in store.targets(bulk, Some(ResultKind::Forgotten), 0, usize::MAX)? {
                 let is_new = self.known[&bulk].to_forget(target.run) == Some(target.place);
                 if is_new && gone.contains(&target.run) {
-                    self.forgot(BulkRef { bulk, place: target.place }, target.run, Time(0))?;
+                    self.forgot(BulkRef { bulk, place: target.place }, target.run, at)?;
                 }
             }
         }

@@ -149,6 +149,8 @@ impl Leases {
         self.ended.retain(|_, (told, _)| *told != session);
         self.told_gone.retain(|_, told| *told != session);
         self.all_possible(at);
+        // What the others were told they may hear later.
+        self.fresh.extend(self.said.iter().map(|said| said.attempt));
     }
 
     /// The engine died then, and what was said last may have been lost with it.
@@ -334,7 +336,30 @@ pub(super) fn stuck_by(
 
 #[cfg(test)]
 mod tests {
+    use unstuck_core::id::RunId;
+    use unstuck_core::model::flow::StepIndex;
+    use unstuck_core::model::unit::UnitRef;
+
     use super::*;
+
+    /// Seed 633, when answers to commits began to be lost.
+    #[test]
+    fn a_sign_of_life_may_be_heard_after_another_server_has_died() {
+        let unit = UnitRef::step(StepIndex(0));
+        let id = AttemptId { run: RunId(1), generation: 1, unit, attempt: 1 };
+        let mut leases = Leases::default();
+        leases.said(1, id, &Report::Heartbeat { progress: None }, Time(100));
+        leases.died(2, Time(100));
+        leases.stepped(1, Time(106));
+        leases.all_known(Time(110));
+        let recount = Recount::default();
+        assert_eq!(leases.check_moved(id, &recount, Some(Time(106))), Ok(()));
+        assert!(leases.check_moved(id, &recount, Some(Time(111))).is_err(), "nobody has said anything since");
+        leases.said(1, id, &Report::Heartbeat { progress: None }, Time(120));
+        leases.died(1, Time(120));
+        leases.all_known(Time(130));
+        assert!(leases.check_moved(id, &recount, Some(Time(126))).is_err(), "it was told to the dead");
+    }
 
     #[test]
     fn only_time_in_which_answers_were_taken_counts() {

@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use unstuck_core::bulk::BulkRef;
 use unstuck_core::command::{Command, Report};
+use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Event, Fact, UnitFact};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::attempt::{AttemptId, Outcome, StuckLimit, Worker};
@@ -46,6 +48,8 @@ pub(super) struct Servers {
     ids: BTreeSet<RunId>,
     /// Events that are durable, and that the server of this session has not told.
     untold: BTreeMap<(RunId, u64), u64>,
+    /// Those of which it does not know that they are durable: it tells them when that is looked up, and not before.
+    unknown: BTreeSet<(RunId, u64)>,
     /// The processes that dead servers left and others have ended.
     cleaned_up: BTreeMap<AttemptId, u64>,
     /// The versions of flows, with when each was kept.
@@ -161,6 +165,10 @@ impl Servers {
 
     /// The server of a session tells what has happened: what it did itself, once.
     fn check_told(&mut self, run: RunId, seq: u64, session: u64) -> Result<(), Broken> {
+        if self.unknown.contains(&(run, seq)) {
+            let what = format!("session {session} tells event {seq}, and nobody knows that it is durable");
+            return Err(Broken::of(Promise::Sessions, run, what));
+        }
         match self.untold.remove(&(run, seq)) {
             Some(by) if by == session => Ok(()),
             by => {
@@ -170,9 +178,22 @@ impl Servers {
         }
     }
 
+    /// Somebody is answered: whoever started a run only once it is known to be durable.
+    pub(super) fn check_answer(&self, answer: Option<Answer>) -> Result<(), Broken> {
+        match answer {
+            Some(Answer::Started(run)) if self.unknown.contains(&(run, 1)) => {
+                let what = "its start is answered, and nobody knows that it is durable";
+                Err(Broken::of(Promise::Sessions, run, what))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// It has told all that it did.
     fn check_all_told(&self, session: u64) -> Result<(), Broken> {
-        let Some(((run, seq), _)) = self.untold.iter().find(|(_, by)| **by == session) else { return Ok(()) };
+        let is_known = |event: &(RunId, u64)| !self.unknown.contains(event);
+        let mut untold = self.untold.iter().filter(|(event, by)| **by == session && is_known(event));
+        let Some(((run, seq), _)) = untold.next() else { return Ok(()) };
         let what = format!("session {session} did event {seq}, and does not tell it");
         Err(Broken::of(Promise::Sessions, *run, what))
     }
@@ -219,6 +240,12 @@ impl Promises {
     /// Servers that died or were stopped may have left stages on their way, or have not.
     pub fn record_orphans(&mut self, are_there: bool) {
         self.servers.has_orphans = are_there;
+    }
+
+    /// It is looked up what became of all that nobody knew of.
+    pub fn record_look_up(&mut self) {
+        self.servers.unknown.clear();
+        self.durable.iter_mut().for_each(|stage| stage.is_unknown = false);
     }
 
     /// The server here has ended its session in good order.
@@ -339,7 +366,7 @@ impl Promises {
         let mut touched = self.take_durable(store, flows)?;
         touched.extend(self.take_heard(store, flows)?);
         if let Some((session, is_quiet)) = stepped {
-            self.hands.check_done_by(session, is_quiet)?;
+            self.hands.check_done_by(session, is_quiet, &self.servers.unknown)?;
             self.servers.check_all_told(session)?;
         }
         self.look_at_touched(store, flows, &touched)
@@ -351,7 +378,7 @@ impl Promises {
         flows: &mut Flows,
     ) -> Result<BTreeSet<RunId>, CheckError> {
         let mut touched = BTreeSet::new();
-        for DurableStage { session, mut events, forgotten } in std::mem::take(&mut self.durable) {
+        for DurableStage { session, mut events, forgotten, is_unknown } in std::mem::take(&mut self.durable) {
             self.writer = session.unwrap_or(0);
             self.check_fence()?;
             // Parents before their children: the order within a batch is not known.
@@ -360,15 +387,16 @@ impl Promises {
             for (run, event) in events {
                 if self.servers.is_there(self.writer) {
                     self.servers.untold.insert((run, event.seq), self.writer);
+                    if is_unknown {
+                        self.servers.unknown.insert((run, event.seq));
+                    }
                 }
                 self.write(store, flows, run, event, false)?;
                 touched.insert(run);
             }
             self.family.end_unordered()?;
-            for run in forgotten {
-                self.forget_durably(run)?;
-                touched.remove(&run);
-            }
+            self.forget_durably(store, &forgotten)?;
+            touched.retain(|run| !forgotten.contains(run));
         }
         Ok(touched)
     }
@@ -383,14 +411,37 @@ impl Promises {
         Ok(())
     }
 
-    fn forget_durably(&mut self, run: RunId) -> Result<(), Broken> {
-        let is_final = self.books.get(&run).and_then(|book| book.run()).is_some_and(Run::is_final);
-        if !is_final || !self.may_be_forgotten(run) {
-            return Err(Broken::of(Promise::Final, run, "it is forgotten, and nobody has asked for it"));
+    /// These runs are gone, whoever lives to tell: those that belong to one another together.
+    fn forget_durably(&mut self, store: &mut dyn Store, runs: &[RunId]) -> Result<(), CheckError> {
+        for run in runs {
+            let is_final = self.books.get(run).and_then(|book| book.run()).is_some_and(Run::is_final);
+            if !is_final || !self.may_be_forgotten(*run) {
+                let what = "it is forgotten, and nobody has asked for it";
+                return Err(Broken::of(Promise::Final, *run, what).into());
+            }
         }
-        self.servers.untold.retain(|(of, _), _| *of != run);
-        self.forget(run);
+        if !runs.is_empty() {
+            self.bulks.find_forgotten(store, runs, self.timeline.paced())?;
+        }
+        for run in runs {
+            self.servers.untold.retain(|(of, _), _| of != run);
+            self.forget(*run);
+        }
         Ok(())
+    }
+
+    /// A server tells that a bulk action has removed these runs: that is durable by then, and was looked at.
+    pub(super) fn told_forgotten(&self, target: BulkRef, runs: &[RunId]) -> Result<(), Broken> {
+        if let Some(run) = runs.iter().find(|run| !self.forgotten.contains(run)) {
+            return Err(Broken::of(Promise::Final, *run, "it is told that it is forgotten, and it is not"));
+        }
+        match runs.first() {
+            Some(run) if !self.bulks.has_result(target) => {
+                let what = format!("{} tells that it has forgotten it, and keeps nothing of it", target.bulk);
+                Err(Broken::of(Promise::Bulks, *run, what))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A server tells what has happened.

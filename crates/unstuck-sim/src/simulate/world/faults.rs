@@ -59,6 +59,11 @@ impl<S: TestStore> World<'_, S> {
             Fault::FailStage(trouble) => self.fail(trouble)?,
             Fault::FailHearing(trouble) => self.fail_hearing(trouble),
             Fault::Busy { nth, tries } => self.make_busy(nth, tries),
+            Fault::LoseAnswer(lost) => {
+                // It is counted when it is looked up.
+                self.nodes[self.here].loses_answer = Some(lost);
+                false
+            }
             Fault::Outage { why, span } => {
                 self.outage = Some(why);
                 self.agenda.put(self.now + span, WorldEvent::OutageEnds);
@@ -179,6 +184,7 @@ impl<S: TestStore> World<'_, S> {
             other => other,
         };
         (node.frozen, node.blocked, node.lags_until) = (None, None, self.now);
+        node.loses_answer = None;
         self.tickets.retain(|_, (asked, _)| *asked != here);
         self.forget_local_attempts();
         self.agenda.retain(
@@ -290,7 +296,7 @@ impl<S: TestStore> World<'_, S> {
 
     /// The engine waits for its disk, or does not. While that is quick, it is stepped for whatever comes all the same.
     pub(super) fn waits_for_disk(&mut self, waits: bool) {
-        if waits && self.slow_until > self.now && self.is_rough {
+        if waits && self.slow_until > self.now && self.is_rough && self.awaits_own_disk() {
             self.nodes[self.here].blocked = Some(self.now);
             self.record_silence();
         }
@@ -304,7 +310,12 @@ impl<S: TestStore> World<'_, S> {
             .nodes
             .iter_mut()
             .filter(|node| node.frozen.is_none() && !(is_shared && node.step_is_planned));
-        going.into_iter().any(|node| node.running_host().is_some_and(|host| host.engine.outstanding() > 0))
+        going.into_iter().any(|node| node.running_host().is_some_and(awaits_disk))
+    }
+
+    /// Whether this server has: it may wait for an answer that is lost.
+    fn awaits_own_disk(&mut self) -> bool {
+        self.running_host().is_some_and(awaits_disk)
     }
 
     /// Some stages become durable.
@@ -319,6 +330,15 @@ impl<S: TestStore> World<'_, S> {
             // What is on its way is of those who are gone or stopped.
             count = usize::MAX;
         }
+        self.make_stages_durable(count)
+    }
+
+    /// All stages become durable.
+    pub(super) fn make_all_durable(&mut self) -> Result<(), Broken> {
+        self.make_stages_durable(usize::MAX)
+    }
+
+    fn make_stages_durable(&mut self, count: usize) -> Result<(), Broken> {
         match &mut self.watch {
             Some(watch) => watch.make_durable(count),
             None => {
@@ -358,4 +378,8 @@ impl<S: TestStore> World<'_, S> {
         let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(()) };
         self.promises.settled_meanwhile(&mut host.engine)
     }
+}
+
+fn awaits_disk<S: TestStore>(host: &mut Host<S>) -> bool {
+    host.engine.outstanding() > 0 && host.engine.store().is_awaiting_disk()
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use unstuck_core::time::Time;
 
 use super::host::{Clocks, Host};
+use crate::simulate::plan::LostAnswer;
 use crate::simulate::trace::BEGIN;
 
 /// A server.
@@ -27,6 +28,8 @@ pub(super) struct Node<S> {
     pub(super) is_word_in_line: bool,
     /// The power went while policies were changed.
     pub(super) is_unsure_of_policies: bool,
+    /// The answer to its next stage is lost.
+    pub(super) loses_answer: Option<LostAnswer>,
     pub(super) step_is_planned: bool,
     /// Another server has changed something.
     pub(super) news: Arc<AtomicBool>,
@@ -53,6 +56,7 @@ impl<S> Node<S> {
             lags_until: BEGIN,
             is_word_in_line: false,
             is_unsure_of_policies: false,
+            loses_answer: None,
             step_is_planned: false,
             news: Arc::default(),
         }

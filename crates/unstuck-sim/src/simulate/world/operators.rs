@@ -225,6 +225,8 @@ impl<S: TestStore> World<'_, S> {
         engine.put_targets(id, targets.clone()).ok()?;
         // What is done to many runs at once is asked for once, so it has a name of its own.
         let (by, pace) = ((Actor::User(actor_of(id)), None), Pace { rate: 2, canary });
+        // As whoever orders one is told: by the clock of the store, where several share it.
+        let now = engine.to_store_time(now);
         let bulk = Bulk::new(id, action, by, "what the plan wants".into(), pace, total, now);
         engine.begin_bulk(bulk.clone()).ok()?;
         self.promises.record_bulk(&bulk, &targets);

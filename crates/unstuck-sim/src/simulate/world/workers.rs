@@ -7,6 +7,7 @@ use unstuck_core::command::{Command, Report};
 use unstuck_core::decide::Answer;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
+use unstuck_core::model::run::Run;
 use unstuck_core::offer::{Offer, WHOLE_WORKER};
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Millis;
@@ -172,15 +173,28 @@ impl<S: TestStore> World<'_, S> {
             let run = engine.store().run(attempt.run).ok().flatten();
             let unit = run.as_ref().filter(|run| run.generation == attempt.generation && !run.is_final());
             let unit = unit.and_then(|run| run.unit(attempt.unit));
-            let is_live =
-                unit.and_then(|unit| unit.state.live()).is_some_and(|live| live.attempt == attempt.attempt);
             let alone = unit.is_some_and(|unit| unit.round.must_run_alone());
             engine.adopt(*attempt, &who, if alone { WHOLE_WORKER } else { held.load });
-            if !is_live {
+            if run.is_none_or(|run| !is_live(&run, *attempt)) {
                 void.push(*attempt);
             }
         }
         for attempt in void {
+            self.interrupted(&who, attempt, "it is over");
+        }
+    }
+
+    /// A worker elsewhere asks about what it has: who was to tell it that something is over may have died before.
+    fn ask_about_attempts(&mut self, place: usize) {
+        let Process::Up(host) = &mut self.nodes[self.here].process else { return };
+        let worker = &self.workers[place];
+        let who = worker.worker();
+        let is_over = |attempt: &AttemptId| {
+            let run = host.engine.store().run(attempt.run).ok().flatten();
+            run.is_none_or(|run| !is_live(&run, *attempt))
+        };
+        let void: Vec<AttemptId> = worker.has.keys().copied().filter(is_over).collect();
+        for attempt in void.into_iter().filter(|_| !who.local) {
             self.interrupted(&who, attempt, "it is over");
         }
     }
@@ -589,6 +603,7 @@ impl<S: TestStore> World<'_, S> {
             for attempt in attempts {
                 self.learns(place, self.workers[place].incarnation, attempt);
             }
+            self.ask_about_attempts(place);
         }
     }
 
@@ -605,6 +620,14 @@ impl<S: TestStore> World<'_, S> {
         }
         worker.has.get_mut(&attempt)
     }
+}
+
+/// Whether an attempt is under way in its run.
+fn is_live(run: &Run, attempt: AttemptId) -> bool {
+    let live = run.unit(attempt.unit).and_then(|unit| unit.state.live());
+    !run.is_final()
+        && run.generation == attempt.generation
+        && live.is_some_and(|live| live.attempt == attempt.attempt)
 }
 
 /// What a worker reports, in a word.
