@@ -95,6 +95,7 @@ const DRY_RUN: OtherAnswer =
 const ALREADY: OtherAnswer = OtherAnswer { status: 200, media: "application/json", schema: Some("started") };
 const TEXT: OtherAnswer = page_of("text/plain");
 const HTML: OtherAnswer = page_of("text/html");
+const METRICS: OtherAnswer = page_of("application/openmetrics-text");
 const YAML: OtherAnswer = page_of("application/yaml");
 const EVENTS: OtherAnswer = page_of("text/event-stream");
 const JSON: OtherAnswer = page_of("application/json");
@@ -116,7 +117,7 @@ pub(crate) static ROUTES: &[Route] = &[
         .or(&[UNREADY]),
     route(Get, "/metrics", READERS, "getMetrics", Query(metrics::show))
         .about("Counters and gauges, for Prometheus.")
-        .or(&[TEXT]),
+        .or(&[METRICS]),
     route(Get, "/openapi.json", Access::Public, "describeApi", Direct(openapi::show))
         .about("This description of the API.")
         .or(&[JSON]),

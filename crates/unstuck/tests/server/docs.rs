@@ -71,24 +71,28 @@ fn type_in(server: &Server, command: &str) -> String {
     if text.is_empty() || text.ends_with('\n') { text } else { text + "\n" }
 }
 
-/// The same text for what differs from run to run: ids, times and cursors.
+/// The same text for what differs from run to run: ids, times, spans of time and cursors.
 fn normalize(text: &str) -> String {
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || "_-.:".contains(letter);
     let mut words = String::new();
     for word in text.split_inclusive(|letter: char| !is_part(letter)) {
         let (word, end) =
             word.find(|letter: char| !is_part(letter)).map_or((word, ""), |at| word.split_at(at));
-        let is_id = word
-            .split_once('_')
-            .is_some_and(|(kind, rest)| matches!(kind, "run" | "flow") && rest.len() == 13);
+        let is_id = word.split_once('_').is_some_and(|(kind, rest)| {
+            matches!(kind, "run" | "flow") && rest.trim_end_matches(':').len() == 13
+        });
         let is_time = word.len() >= 20 && word.ends_with('Z') && word.contains('T');
         let is_hex = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
         let is_cursor = word.split('.').count() == 3 && word.split('.').all(is_hex) && word.len() > 10;
         let is_request = word
             .split_once('-')
             .is_some_and(|(begin, number)| begin.len() > 8 && is_hex(begin) && is_hex(number));
-        words += if is_id || is_time || is_cursor || is_request { "#" } else { word };
+        let is_clock = word.len() == 8 && word.split(':').count() == 3;
+        let is_span = word.ends_with('s') && word.starts_with(|letter: char| letter.is_ascii_digit());
+        let differs = is_id || is_time || is_cursor || is_request || is_clock || is_span;
+        words += if differs { "#" } else { word };
         words += end;
     }
-    words
+    // A slow machine says `1.2s ago`.
+    words.replace("# ago", "just now")
 }
