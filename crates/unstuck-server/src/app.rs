@@ -36,7 +36,8 @@ pub struct App {
     /// What streams at the end of the log share.
     pub(crate) event_pages: EventPages,
     requests: AtomicU64,
-    tokens: RwLock<Arc<KnownTokens>>,
+    /// None before they are read for the first time: a server that took this for no tokens would let everybody in.
+    tokens: RwLock<Option<Arc<KnownTokens>>>,
     pub(crate) metrics: Metrics,
     pub(crate) token_uses: TokenUses,
     /// Changes under an idempotency key that are being carried out.
@@ -87,11 +88,11 @@ impl App {
     pub(crate) fn tokens(&self) -> Result<Arc<KnownTokens>, ServiceError> {
         let version = self.handle.tokens_version();
         let known = self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if known.version == version {
+        if let Some(known) = known.filter(|known| known.version == version) {
             return Ok(known);
         }
         let loaded = Arc::new(KnownTokens::load(self.reader(), version)?);
-        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = loaded.clone();
+        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = Some(loaded.clone());
         Ok(loaded)
     }
 

@@ -63,6 +63,7 @@ pub(crate) fn signal(call: &Call) -> Answered {
 /// Sends a signal to the run of a key.
 pub(crate) fn signal_key(call: &Call) -> Answered {
     let KeySignalBody { flow, key, name, payload } = call.json()?;
+    call.caller.check_flow(&flow)?;
     let found = call.app.reader().run_of_key(&flow, &key)?;
     let run = found.ok_or_else(|| {
         let mut problem = unstuck_api::ProblemDocument::new(

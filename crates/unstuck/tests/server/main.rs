@@ -12,6 +12,8 @@ mod odd_clients;
 mod operators;
 mod policies;
 mod refusals;
+mod repeats;
+mod roles;
 mod runs;
 mod starting;
 mod stops;
