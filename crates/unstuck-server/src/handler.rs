@@ -47,7 +47,7 @@ impl Call {
                 )
             })?),
         };
-        let handled = app.service.handle_request_as(&app.handle, request, &context)?;
+        let handled = app.service.handle_request_as(&app.handle, &request, &context)?;
         drop(original);
         let answer = Answer::json(handled.json);
         Ok(if handled.is_replayed {

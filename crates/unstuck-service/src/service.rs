@@ -111,21 +111,21 @@ impl Service {
     pub fn handle_request_as(
         &self,
         handle: &Handle,
-        request: Request,
+        request: &Request,
         call: &Call,
     ) -> Result<Handled, ServiceError> {
-        let repeat = |request: &Request| -> Result<Option<Handled>, ServiceError> {
+        let repeat = || -> Result<Option<Handled>, ServiceError> {
             let Some(outcome) = replay::find_outcome(handle.reader(), call)? else { return Ok(None) };
             let json = replay::answer_repeat(self, handle.reader(), request, outcome)?;
             Ok(Some(Handled { json, is_replayed: true }))
         };
-        if let Some(repeated) = repeat(&request)? {
+        if let Some(repeated) = repeat()? {
             return Ok(repeated);
         }
         match self.handle_once(handle, request.clone(), call) {
             Ok(json) => Ok(Handled { json, is_replayed: false }),
             // Another server may have carried it out meanwhile.
-            Err(error) => repeat(&request)?.ok_or(error),
+            Err(error) => repeat()?.ok_or(error),
         }
     }
 

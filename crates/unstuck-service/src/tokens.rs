@@ -146,7 +146,7 @@ fn digest_of(secret: &[u8; 32]) -> SecretDigest {
 fn write_token(id: TokenId, secret: &[u8; 32]) -> String {
     let id = id.to_string();
     let letters = id.strip_prefix("tok_").unwrap_or(&id);
-    let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = secret.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     format!("{PREFIX}{letters}_{hex}")
 }
 
