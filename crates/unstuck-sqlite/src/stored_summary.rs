@@ -9,7 +9,7 @@ use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
-use crate::log_entry::{from_text, to_text};
+use crate::log_entry::{from_text, to_text_in};
 
 /// The part of a summary that is kept as a text. Names are short: every run that is over has one.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -41,8 +41,11 @@ struct StoredSummary {
 }
 
 /// Writes the part of a summary that has no column of its own.
-pub(crate) fn write_summary_text(summary: &RunSummary) -> Result<String, StoreError> {
-    to_text(&StoredSummary {
+pub(crate) fn write_summary_text<'b>(
+    buffer: &'b mut Vec<u8>,
+    summary: &RunSummary,
+) -> Result<&'b str, StoreError> {
+    let stored = StoredSummary {
         key: summary.key.clone(),
         generation: summary.generation,
         seq: summary.seq,
@@ -55,7 +58,8 @@ pub(crate) fn write_summary_text(summary: &RunSummary) -> Result<String, StoreEr
         updated_at: summary.updated_at,
         cause: summary.cause.clone(),
         next_resume: summary.next_resume.clone(),
-    })
+    };
+    to_text_in(buffer, &stored)
 }
 
 /// Adds what the text says to a summary that was read from columns.
