@@ -14,6 +14,7 @@ use unstuck_engine::executor::ExecutorReport;
 use unstuck_engine::request::{Output, Request};
 use unstuck_sqlite::SqliteStore;
 
+use crate::figures::ProcessorTime;
 use crate::flows::{BARE, FULL, LATER, NOBODY, flow, kibibyte, offer, start};
 
 /// Starts of runs that only wait, in line at once.
@@ -58,6 +59,8 @@ pub struct Driven {
     pub transitions: u64,
     /// How long it took.
     pub took: Duration,
+    /// The processor time of it: the engine's thread, and all others.
+    pub processor: ProcessorTime,
 }
 
 impl Bench {
@@ -101,7 +104,7 @@ impl Bench {
         self.engine.watch(true);
         // Unique among all that were ever measured on this store.
         let batch = now().0;
-        let begin = Instant::now();
+        let (begin, before) = (Instant::now(), ProcessorTime::now());
         let (mut started, mut ended, mut transitions) = (0, 0, 0);
         while ended < runs {
             while started < runs && started - ended < in_flight {
@@ -126,9 +129,9 @@ impl Bench {
                 }
             }
         }
-        let took = begin.elapsed();
+        let (took, processor) = (begin.elapsed(), ProcessorTime::now().since(before));
         self.engine.dismiss_executors();
-        Driven { transitions, took }
+        Driven { transitions, took, processor }
     }
 
     /// What has become durable next.

@@ -1,7 +1,10 @@
 //! What the system tells of this process: its memory, and what it has written.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 /// The most memory that the process has had at once, in bytes (`VmHWM`).
 pub fn peak_memory() -> u64 {
@@ -16,6 +19,46 @@ pub fn memory() -> u64 {
 /// The bytes that the process has handed to write calls (`wchar`).
 pub fn written() -> u64 {
     field("/proc/self/io", "wchar:")
+}
+
+/// The processor time that the threads of this process have taken: the one that asks, and all others that live.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessorTime {
+    pub own: Duration,
+    pub others: Duration,
+}
+
+impl ProcessorTime {
+    /// What has been taken until now.
+    pub fn now() -> ProcessorTime {
+        let own = thread_time(Path::new("/proc/thread-self"));
+        let tasks = fs::read_dir("/proc/self/task").expect("threads are listed");
+        let all: Duration = tasks.flatten().map(|task| thread_time(&task.path())).sum();
+        ProcessorTime { own, others: all.saturating_sub(own) }
+    }
+
+    /// What has been taken since.
+    #[must_use]
+    pub fn since(self, before: ProcessorTime) -> ProcessorTime {
+        ProcessorTime {
+            own: self.own.saturating_sub(before.own),
+            others: self.others.saturating_sub(before.others),
+        }
+    }
+
+    /// In microseconds for each of so many.
+    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+    pub fn of_each(self, count: u64) -> String {
+        let each = |time: Duration| time.as_secs_f64() * 1_000_000.0 / count.max(1) as f64;
+        format!("{:.1} + {:.1} us", each(self.own), each(self.others))
+    }
+}
+
+/// The first number of `schedstat` is the time on a processor, in nanoseconds; a thread may end meanwhile.
+fn thread_time(task: &Path) -> Duration {
+    let text = fs::read_to_string(task.join("schedstat")).unwrap_or_default();
+    let nanoseconds = text.split_whitespace().next().and_then(|first| first.parse().ok());
+    Duration::from_nanos(nanoseconds.unwrap_or(0))
 }
 
 fn field(path: &str, name: &str) -> u64 {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::durable::{Bench, Load};
-use crate::figures::{peak_memory, percentile, written};
+use crate::figures::{ProcessorTime, peak_memory, percentile, written};
 use crate::limits::{append_and_sync, bare_rows};
 
 /// What to measure.
@@ -35,6 +35,8 @@ pub struct Line {
     pub took: Duration,
     /// How many transactions they were, each synced once.
     pub transactions: u64,
+    /// Their processor time.
+    pub processor: ProcessorTime,
     /// From stage to settled, of 50 in 100.
     pub p50: Duration,
     /// The same of 99 in 100.
@@ -68,6 +70,7 @@ pub fn measure(plan: Plan, directory: &Path, scratch: &Path) -> Line {
         ready,
         transitions: driven.transitions,
         took: driven.took,
+        processor: driven.processor,
         transactions: transactions.len() as u64,
         p50: percentile(&mut stats.commits, 50),
         p99: percentile(&mut stats.commits, 99),
@@ -80,8 +83,8 @@ pub fn measure(plan: Plan, directory: &Path, scratch: &Path) -> Line {
 
 /// What the columns of a [row](Line::row) are.
 pub const HEADING: &str = "\
-              in  transitions     steps    commit ms     bytes each  peak  syncs   of the  of bare
-load   stored flight       /s        /s    p50    p99  transition   MiB   /run     file     rows";
+              in  transitions     steps    commit ms     bytes each  peak  syncs   of the  of bare  processor each
+load   stored flight       /s        /s    p50    p99  transition   MiB   /run     file     rows  engine, others";
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
 impl Line {
@@ -118,7 +121,7 @@ impl Line {
     pub fn row(&self) -> String {
         let Plan { load, stored, in_flight, runs } = self.plan;
         format!(
-            "{:<5} {stored:>7} {in_flight:>6} {:>8.0} {:>9.0} {:>6.2} {:>6.2} {:>11.0} {:>5.0} {:>6.3} {:>8.2} {:>8.2}",
+            "{:<5} {stored:>7} {in_flight:>6} {:>8.0} {:>9.0} {:>6.2} {:>6.2} {:>11.0} {:>5.0} {:>6.3} {:>8.2} {:>8.2}  {}",
             load.name(),
             self.transitions_per_second(),
             self.steps_per_second(),
@@ -129,6 +132,7 @@ impl Line {
             self.transactions as f64 / runs as f64,
             self.of_file(),
             self.of_rows(),
+            self.processor.of_each(self.transitions),
         )
     }
 }

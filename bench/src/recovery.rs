@@ -17,6 +17,7 @@ use unstuck_engine::trials::{StoreErrors, TrialErrors, TrialRequest, try_policie
 use unstuck_store::contract::{GroupFilter, OpenErrorFilter, Store};
 
 use crate::durable::{Bench, now};
+use crate::figures::ProcessorTime;
 use crate::flows::{flow, offer, start};
 
 /// One step that nothing but a policy resumes.
@@ -116,8 +117,9 @@ pub struct Figures {
     pub apply: Duration,
     /// Resuming all of them, until their runs are completed.
     pub resume: Duration,
-    /// The transitions of that.
+    /// The transitions of that, and their processor time.
     pub transitions: u64,
+    pub processor: ProcessorTime,
 }
 
 /// Loads the policies, and measures what is done about every error.
@@ -139,7 +141,7 @@ pub fn recover(bench: &mut Bench, policies: usize, runs: u64) -> Figures {
     let apply = timed(|| apply(bench, runs));
     bench.engine.register(offer(u32::try_from(IN_LINE).expect("small")), false);
     bench.engine.watch(true);
-    let (begin, mut ended, mut transitions) = (Instant::now(), 0, 0);
+    let (begin, before, mut ended, mut transitions) = (Instant::now(), ProcessorTime::now(), 0, 0);
     while ended < runs {
         for output in bench.next() {
             match output {
@@ -158,7 +160,8 @@ pub fn recover(bench: &mut Bench, policies: usize, runs: u64) -> Figures {
             }
         }
     }
-    Figures { groups, preview, apply, resume: begin.elapsed(), transitions }
+    let (resume, processor) = (begin.elapsed(), ProcessorTime::now().since(before));
+    Figures { groups, preview, apply, resume, transitions, processor }
 }
 
 /// Matches all that is in error again, a page at a time. They are due once that is done.

@@ -62,11 +62,13 @@ fn measure(place: &std::path::Path, stored: u64, errors: u64, policies: usize) {
     println!("  groups listed          {:>10.1?}   (aim 100 ms)", figures.groups);
     println!("  previewed              {:>10.1?}   (aim 2 s)", figures.preview);
     println!("  applied                {:>10.1?}", figures.apply);
-    println!("  engine                 {rate:>10.0} transitions/s");
+    let processor = engine.processor.of_each(engine.transitions);
     println!(
-        "  due resumes            {resumed:>10.0} transitions/s, {:.2} of the engine's (aim 0.70)",
-        resumed / rate
+        "  engine                 {rate:>10.0} transitions/s, processor {processor} each (its thread, others)"
     );
+    let processor = figures.processor.of_each(figures.transitions);
+    println!("  due resumes            {resumed:>10.0} transitions/s, processor {processor} each");
+    println!("                         {:>10.2} of the engine's rate (aim 0.70)", resumed / rate);
 }
 
 /// What a run with so many open items costs the ordinary ones, in comparison with as many runs that have one attempt each.

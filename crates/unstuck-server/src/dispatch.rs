@@ -46,8 +46,8 @@ pub(crate) fn build_router(app: Arc<App>) -> Router {
     }
     let mut router = Router::new();
     for path in paths {
-        let routes = ROUTES.iter().filter(|route| route.path == path);
-        let methods = routes.fold(MethodRouter::new(), |methods, route| {
+        let of_path = ROUTES.iter().filter(|route| route.path == path);
+        let methods = of_path.fold(MethodRouter::new(), |methods, route| {
             let answer =
                 move |State(app): State<Arc<App>>,
                       Extension(peer): Extension<Peer>,
@@ -58,14 +58,14 @@ pub(crate) fn build_router(app: Arc<App>) -> Router {
         router = router.route(
             path,
             methods.fallback(move |State(app): State<Arc<App>>, request: Request| {
-                refuse(app, request, wrong_method(path))
+                std::future::ready(refuse(&app, &request, wrong_method(path)))
             }),
         );
     }
     router
         .fallback(|State(app): State<Arc<App>>, request: Request| {
             let problem = no_such_route(request.uri().path());
-            refuse(app, request, problem)
+            std::future::ready(refuse(&app, &request, problem))
         })
         .with_state(app)
 }
@@ -78,8 +78,8 @@ fn filter(verb: Verb) -> MethodFilter {
     }
 }
 
-async fn refuse(app: Arc<App>, request: Request, problem: Problem) -> Response {
-    let id = request_id(&app, request.headers());
+fn refuse(app: &App, request: &Request, problem: Problem) -> Response {
+    let id = request_id(app, request.headers());
     finish(problem.into_answer(&id), &id)
 }
 

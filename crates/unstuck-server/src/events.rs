@@ -33,7 +33,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// A line that says nothing is sent this often, so that proxies keep the connection.
 const BETWEEN_SIGNS: Duration = Duration::from_secs(15);
 /// A reader that takes nothing for so long is hung up on.
-const MOST_SILENCE: Duration = Duration::from_secs(60);
+const MOST_SILENCE: Duration = Duration::from_mins(1);
 /// Pieces that wait to be sent; the reader is read for again when there is room.
 const PIECES: usize = 4;
 

@@ -36,7 +36,7 @@ impl Call {
     }
 
     /// Carries out a change once, and answers with its view. A repeat under the same key that overtakes its original waits for it.
-    pub(crate) fn change_once(&self, request: Request) -> Answered {
+    pub(crate) fn change_once(&self, request: &Request) -> Answered {
         let (app, context) = (&self.app, self.context()?);
         let original = match &context.idempotency {
             None => None,
@@ -47,7 +47,7 @@ impl Call {
                 )
             })?),
         };
-        let handled = app.service.handle_request_as(&app.handle, &request, &context)?;
+        let handled = app.service.handle_request_as(&app.handle, request, &context)?;
         drop(original);
         let answer = Answer::json(handled.json);
         Ok(if handled.is_replayed {

@@ -43,19 +43,19 @@ pub(crate) fn live(_: &Call) -> Answered {
 pub(crate) fn ready(call: &Call) -> Answered {
     let checks = run_checks(call);
     let status = summarize(&checks);
-    answer(HealthView { status, checks: Vec::new() })
+    answer(&HealthView { status, checks: Vec::new() })
 }
 
 /// The same, with what was looked at.
 pub(crate) fn details(call: &Call) -> Answered {
     let checks = run_checks(call);
     let status = summarize(&checks);
-    answer(HealthView { status, checks })
+    answer(&HealthView { status, checks })
 }
 
-fn answer(view: HealthView) -> Answered {
+fn answer(view: &HealthView) -> Answered {
     let status = if view.status == "ok" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(Answer::view(&view)?.with_status(status))
+    Ok(Answer::view(view)?.with_status(status))
 }
 
 fn summarize(checks: &[Check]) -> &'static str {
@@ -68,9 +68,10 @@ fn run_checks(call: &Call) -> Vec<Check> {
         None => Check::new("store", true, "the store takes changes"),
         Some(trouble) => Check::new("store", false, trouble.to_string()),
     };
-    let stopping = match app.is_stopping() {
-        false => Check::new("serving", true, "the server takes requests"),
-        true => Check::new("serving", false, "the server is stopping"),
+    let stopping = if app.is_stopping() {
+        Check::new("serving", false, "the server is stopping")
+    } else {
+        Check::new("serving", true, "the server takes requests")
     };
     vec![stopping, store, check_lateness(app.handle.lateness())]
 }

@@ -59,13 +59,13 @@ impl Default for Limits {
             bodies: 256 << 20,
             body_time: Duration::from_secs(30),
             idle_time: Duration::from_secs(75),
-            stall_time: Duration::from_secs(60),
+            stall_time: Duration::from_mins(1),
             connections: 10_000,
             queries: 16,
             changes: 64,
             turn_time: Duration::from_secs(5),
             streams: 1_000,
-            longest_wait: Duration::from_secs(60),
+            longest_wait: Duration::from_mins(1),
         }
     }
 }

@@ -9,6 +9,7 @@ use unstuck_store::contract::{
 };
 use unstuck_store::invariants::RunPosition;
 
+use crate::cold_runs::load_runs;
 use crate::hot_runs::Residency;
 use crate::open;
 use crate::store::SqliteStore;
@@ -135,6 +136,12 @@ impl SqliteStore {
     /// Takes these runs out of memory for the batch. If one fails, those taken before it stay out until the batch
     /// ends and gives them back.
     fn lock_runs(&mut self, runs: &[RunId]) -> Result<Vec<Locked>, StoreError> {
+        let cold: Vec<RunId> = runs.iter().copied().filter(|id| self.state.hot.get(*id).is_none()).collect();
+        if cold.len() > 1 {
+            self.begin_reading()?;
+            // What is in the way of reading them together is found, and told, when each is loaded alone.
+            let _ = load_runs(&mut self.state, &self.reader, &cold, self.options.many_units);
+        }
         let mut given = Vec::with_capacity(runs.len());
         for id in runs {
             match self.lock_run(*id) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::run::RunState;
 use unstuck_store::contract::{LabelFilter, RunFilter, StepMark, StoreError};
@@ -48,14 +48,26 @@ macro_rules! of_error {
 
 const ALL: &str = of_run!("WHERE true");
 const OF_PARENT: &str = of_run!("INDEXED BY run_parent WHERE parent = ?");
-const OF_STATE: &str = of_run!("INDEXED BY run_state WHERE state = ? AND (parent IS NOT NULL) = ?");
-const AT_REST: &str =
-    of_run!("INDEXED BY run_rests WHERE rests = ? AND (parent IS NOT NULL) = ? AND rests > 0");
+/// Runs of one state, by whether they are children and their version: `run_list` has them in this order.
 const OF_VERSION: &str =
-    of_run!("INDEXED BY run_version WHERE version = ? AND state = ? AND (parent IS NOT NULL) = ?");
+    of_run!("INDEXED BY run_list WHERE state = ? AND (parent IS NOT NULL) = ? AND version = ?");
+const OF_STATE_UNVERSIONED: &str =
+    of_run!("INDEXED BY run_list WHERE state = ? AND (parent IS NOT NULL) = ? AND version IS NULL");
+/// Runs with a step in error or held that their own state does not tell of.
 const OF_VERSION_AT_REST: &str = of_run!(
-    "INDEXED BY run_version_rests WHERE version = ? AND rests = ? AND (parent IS NOT NULL) = ? AND rests > 0"
+    "INDEXED BY run_rests WHERE rests = ? AND (parent IS NOT NULL) = ? AND version = ?
+        AND rests <> (state = 'error') + 2 * (state = 'held')"
 );
+const AT_REST_UNVERSIONED: &str = of_run!(
+    "INDEXED BY run_rests WHERE rests = ? AND (parent IS NOT NULL) = ? AND version IS NULL
+        AND rests <> (state = 'error') + 2 * (state = 'held')"
+);
+/// The next version of which there are runs like these.
+const NEXT_VERSION: &str = "SELECT version FROM run INDEXED BY run_list
+    WHERE state = ? AND (parent IS NOT NULL) = ? AND version > ? ORDER BY version LIMIT 1";
+const NEXT_VERSION_AT_REST: &str = "SELECT version FROM run INDEXED BY run_rests
+    WHERE rests = ? AND (parent IS NOT NULL) = ? AND version > ?
+        AND rests <> (state = 'error') + 2 * (state = 'held') ORDER BY version LIMIT 1";
 const OF_UNKNOWN_VERSION: &str = of_run!("INDEXED BY run_unversioned WHERE flow = ? AND version IS NULL");
 const OF_UNKNOWN_REST: &str = of_run!(
     "INDEXED BY run_rests_unknown WHERE rests IS NULL
@@ -123,29 +135,38 @@ impl Candidates {
             self.add_version_queries(connection, filter, None)?;
         } else {
             self.have_fresh_runs = false;
-            self.add_state_queries(filter);
+            self.add_state_queries(connection, filter)?;
         }
         Ok(())
     }
 
-    /// Adds a query for each wanted state. Runs with a step in error or held are found by the column `rests`,
-    /// whatever else they do.
-    fn add_state_queries(&mut self, filter: &RunFilter) {
+    /// Adds queries for each wanted state. Runs with a step in error or held are found whatever else they do.
+    fn add_state_queries(&mut self, connection: &Connection, filter: &RunFilter) -> Result<(), StoreError> {
         let (states, rests) = (wanted_states(filter), wanted_rests(filter));
         if states.len() == RunState::ALL.len() && !filter.roots_only {
-            return self.add_query(ALL, []);
+            self.add_query(ALL, []);
+            return Ok(());
         }
-        for is_child in wanted_child_flags(filter).iter().copied() {
-            for state in &states {
-                self.add_query(OF_STATE, [state.word().to_owned().into(), is_child.into()]);
+        for is_child in wanted_child_flags(filter).iter().copied().map(Value::from) {
+            for state in states.iter().copied().chain(states_of_rests(rests)) {
+                let kind = [state.word().to_owned().into(), is_child.clone()];
+                for version in list_versions_with(connection, NEXT_VERSION, &kind)? {
+                    self.add_query(OF_VERSION, [&kind[..], &[version]].concat());
+                }
+                self.add_query(OF_STATE_UNVERSIONED, kind);
             }
             for rests in rests.iter().copied() {
-                self.add_query(AT_REST, [rests.into(), is_child.into()]);
+                let kind = [rests.into(), is_child.clone()];
+                for version in list_versions_with(connection, NEXT_VERSION_AT_REST, &kind)? {
+                    self.add_query(OF_VERSION_AT_REST, [&kind[..], &[version]].concat());
+                }
+                self.add_query(AT_REST_UNVERSIONED, kind);
             }
         }
         if !rests.is_empty() {
             self.add_query(OF_UNKNOWN_REST, []);
         }
+        Ok(())
     }
 
     /// Adds a query for each wanted version and state. Rows from before the column `version` have none, and are found
@@ -172,13 +193,13 @@ impl Candidates {
         let mut names = Vec::new();
         for (version, name) in known.into_iter().filter(|(id, _)| is_wanted(id)) {
             let version = Value::from(number(version.0)?);
-            for is_child in wanted_child_flags(filter).iter().copied() {
-                for state in &states {
+            for is_child in wanted_child_flags(filter).iter().copied().map(Value::from) {
+                for state in states.iter().copied().chain(states_of_rests(rests)) {
                     let state = state.word().to_owned().into();
-                    self.add_query(OF_VERSION, [version.clone(), state, is_child.into()]);
+                    self.add_query(OF_VERSION, [state, is_child.clone(), version.clone()]);
                 }
                 for rests in rests.iter().copied() {
-                    self.add_query(OF_VERSION_AT_REST, [version.clone(), rests.into(), is_child.into()]);
+                    self.add_query(OF_VERSION_AT_REST, [rests.into(), is_child.clone(), version.clone()]);
                 }
             }
             if !names.contains(&name) {
@@ -201,23 +222,54 @@ impl Candidates {
     ) -> Result<Vec<RunId>, StoreError> {
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut ids: Vec<i64> = Vec::new();
+        let mut first = self.first;
         for IdQuery { sql, values } in &self.queries {
             let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-            let bounds = [self.first, self.end, most].map(Value::from);
+            let bounds = [first, self.end, most].map(Value::from);
             let mut rows =
                 statement.query(params_from_iter(values.iter().chain(&bounds))).map_err(store_error)?;
             while let Some(row) = rows.next().map_err(store_error)? {
                 ids.push(row.get(0).map_err(store_error)?);
             }
+            if ids.len() >= limit.saturating_mul(2) {
+                keep_newest(&mut ids, limit);
+                // Older ones are on a later page.
+                first = first.max(ids.last().copied().filter(|_| ids.len() == limit).unwrap_or(first));
+            }
         }
         let listed = self.listed.partition_point(|id| *id < self.end);
         let from = self.listed.partition_point(|id| *id < self.first);
         ids.extend(self.listed[from.min(listed)..listed].iter().rev().take(limit));
-        ids.sort_unstable_by(|one, other| other.cmp(one));
-        ids.dedup();
-        ids.truncate(limit);
+        keep_newest(&mut ids, limit);
         self.end = ids.last().copied().unwrap_or(self.first);
         Ok(ids.into_iter().map(|id| RunId(unsigned(id))).collect())
+    }
+}
+
+/// Sorts ids, the newest first, and keeps so many.
+fn keep_newest(ids: &mut Vec<i64>, limit: usize) {
+    ids.sort_unstable_by(|one, other| other.cmp(one));
+    ids.dedup();
+    ids.truncate(limit);
+}
+
+/// Lists the versions of which there are runs of a kind, by one look at the index for each.
+fn list_versions_with(
+    connection: &Connection,
+    next: &str,
+    kind: &[Value; 2],
+) -> Result<Vec<Value>, StoreError> {
+    let mut statement = connection.prepare_cached(next).map_err(store_error)?;
+    let mut versions = Vec::new();
+    let mut last = i64::MIN;
+    loop {
+        let values = kind.iter().cloned().chain([last.into()]);
+        let found = statement.query_row(params_from_iter(values), |row| row.get(0));
+        match found.optional().map_err(store_error)? {
+            Some(version) => last = version,
+            None => return Ok(versions),
+        }
+        versions.push(last.into());
     }
 }
 
@@ -289,4 +341,10 @@ fn list_runs_by_prefix(connection: &Connection, filter: &RunFilter) -> Result<Op
     found.sort_unstable();
     found.dedup();
     Ok(Some(found))
+}
+
+/// The states whose runs the index of `rests` leaves out, as their state says it.
+fn states_of_rests(rests: &[i64]) -> impl Iterator<Item = RunState> {
+    let states = [(1, RunState::Error), (2, RunState::Held)];
+    states.into_iter().filter(move |(rest, _)| rests.contains(rest)).map(|(_, state)| state)
 }

@@ -9,6 +9,7 @@ use unstuck_core::decide::LeaseMove;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
+use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::Wakeup;
 use unstuck_store::invariants::RunPosition;
 
@@ -20,6 +21,10 @@ pub(crate) struct HotRuns {
     behind: VecDeque<(u64, RunId)>,
     /// Runs in the order in which something happened to them, with their number then. Some have moved on since.
     resting: VecDeque<(RunId, u64)>,
+    /// Runs that have ended, whose rows are written together. Some have been started again or forgotten since.
+    ended: Vec<RunId>,
+    /// When the first of them ended.
+    ended_at: Time,
 }
 
 /// One run in memory.
@@ -34,6 +39,8 @@ pub(crate) struct HotRun {
     pub(crate) behind_since: Option<u64>,
     /// The state that its row says, if it has one.
     pub(crate) row: Option<RunState>,
+    /// Whether its row and those of its wakeups are as it is now: then it may leave memory as it is.
+    pub(crate) is_saved: bool,
     /// Whether there are rows of its wakeups.
     pub(crate) has_wakes: bool,
     /// Whether there are rows of its leases.
@@ -65,6 +72,13 @@ impl HotRun {
                 unsaved.extend(leases.iter().map(|lease| Some(lease.unit)));
             }
             None => {}
+        }
+    }
+
+    fn is_final(&self) -> bool {
+        match &self.run {
+            Residency::Here(run) => run.is_final(),
+            Residency::Out(mark) => mark.is_final,
         }
     }
 
@@ -124,6 +138,7 @@ impl HotRuns {
                     head,
                     behind_since: None,
                     row: None,
+                    is_saved: false,
                     has_wakes: false,
                     has_leases: false,
                     snapshot_seq: 0,
@@ -167,6 +182,35 @@ impl HotRuns {
         None
     }
 
+    /// Notes that a run has ended and its row is to be written.
+    pub(crate) fn mark_ended(&mut self, run: RunId, at: Time) {
+        if self.ended.is_empty() {
+            self.ended_at = at;
+        }
+        self.ended.push(run);
+    }
+
+    /// Finds the runs that had ended before their rows were written: these are written soon.
+    pub(crate) fn find_ended(&mut self) {
+        self.ended = self.runs.iter().filter(|(_, hot)| hot.is_final()).map(|(id, _)| *id).collect();
+        self.ended_at = Time::default();
+    }
+
+    /// Takes the runs that have ended, if they are many or have waited for long, in the order of their ids: rows of
+    /// neighbours share pages.
+    pub(crate) fn take_ended(&mut self, now: Time, many: usize, wait: Millis) -> Vec<RunId> {
+        // A clock that was set back says nothing about how long they have waited.
+        let have_waited = now < self.ended_at || now >= self.ended_at + wait;
+        if self.ended.is_empty() || (self.ended.len() < many && !have_waited) {
+            return Vec::new();
+        }
+        let mut ended = std::mem::take(&mut self.ended);
+        ended.sort_unstable();
+        ended.dedup();
+        ended.retain(|id| self.runs.get(id).is_some_and(HotRun::is_final));
+        ended
+    }
+
     /// Moves a run to the end of the line for eviction.
     pub(crate) fn mark_recent(&mut self, run: RunId, seq: u64) {
         self.resting.push_back((run, seq));
@@ -207,6 +251,7 @@ mod tests {
                     head: seq,
                     behind_since: None,
                     row: None,
+                    is_saved: false,
                     has_wakes: false,
                     has_leases: false,
                     snapshot_seq: 0,

@@ -14,6 +14,7 @@ mod admin;
 mod batch;
 mod candidates;
 mod checksum;
+mod cold_runs;
 mod copy;
 mod error;
 mod hot_runs;

@@ -23,6 +23,13 @@ pub(crate) struct LogEntry {
     pub(crate) wakes: Option<StoredWakeups>,
 }
 
+/// A row of the log whose wakeups nobody needs: they are not parsed.
+#[derive(Deserialize)]
+pub(crate) struct EventOnly {
+    #[serde(rename = "e")]
+    pub(crate) event: Event,
+}
+
 /// A row of the log that is to be written.
 #[derive(Serialize)]
 pub(crate) struct LogEntryRef<'a> {

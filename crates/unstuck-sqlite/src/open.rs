@@ -32,12 +32,12 @@ use crate::table::lease;
 use crate::table::meta;
 use crate::table::notice;
 use crate::table::policy;
-use crate::table::run;
+use crate::table::run::{self, RunRow};
 use crate::table::run_count;
 use crate::table::run_snapshot::{self, LoadedRun};
 use crate::table::snapshot;
 use crate::table::unsigned;
-use crate::table::wake;
+use crate::table::wake::{self, WakeRow};
 use crate::telemetry::Stopwatch;
 use crate::verify;
 use crate::wal::{empty_log, make_durable};
@@ -325,11 +325,12 @@ fn load_tail(
         replay_entry(state, connection, pos, run, prev, record)
     })?;
     tracing::debug!(events, "log replayed");
+    state.hot.find_ended();
     for (run, lease, planned) in lease::list_leases(connection)? {
         state.leased.insert(run);
         if state.hot.get(run).is_none() {
             unknown(state, run)?;
-            unpark_run(state, connection, run)?;
+            unpark_run(state, wake::list_wakes(connection, run)?);
         }
         // One of an attempt that has ended since is over.
         if state.timers.get(run, Some(lease.unit)).is_some_and(|timer| timer.set == planned) {
@@ -348,40 +349,50 @@ pub(crate) fn load_run(
 ) -> Result<bool, StoreError> {
     let _snapshot = snapshot(connection)?;
     let Some(row) = run::load_run_row(connection, run)? else { return Ok(false) };
-    let LoadedRun { run: here, snapshot_seq } = run_snapshot::load_run_at(connection, run, row.head)?;
-    let has_wakes = unpark_run(state, connection, run)?;
-    let (seq, has_many_units) = (here.seq, here.unit_count() > many_units);
+    let loaded = run_snapshot::load_run_at(connection, run, row.head)?;
+    let wakes = wake::list_wakes(connection, run)?;
+    insert_loaded_run(state, row, loaded, wakes, many_units);
+    Ok(true)
+}
+
+/// Puts a run that was loaded into memory, with what will wake it.
+pub(crate) fn insert_loaded_run(
+    state: &mut StoreState,
+    row: RunRow,
+    LoadedRun { run, snapshot_seq }: LoadedRun,
+    wakes: Vec<WakeRow>,
+    many_units: usize,
+) {
+    let id = row.id;
+    let (seq, has_many_units, has_wakes) = (run.seq, run.unit_count() > many_units, !wakes.is_empty());
+    unpark_run(state, wakes);
     let mut hot = HotRun {
-        run: Residency::Here(Box::new(here)),
+        run: Residency::Here(Box::new(run)),
         flow: row.flow,
         head: row.head,
         behind_since: None,
         row: Some(row.state),
+        is_saved: !state.leased.contains(&id),
         has_wakes,
-        has_leases: state.leased.contains(&run),
+        has_leases: state.leased.contains(&id),
         snapshot_seq,
         unsaved: None,
     };
     hot.note_changes(has_many_units);
-    state.hot.insert(run, hot);
-    state.hot.mark_recent(run, seq);
-    Ok(true)
+    state.hot.insert(id, hot);
+    state.hot.mark_recent(id, seq);
 }
 
-/// Makes the wakeups of a parked run known by run again, so that they can change; returns whether there are any.
-fn unpark_run(state: &mut StoreState, connection: &Connection, run: RunId) -> Result<bool, StoreError> {
-    let mut has_wakes = false;
-    wake::for_each_wake(connection, Some(run), |wake| {
-        has_wakes = true;
+/// Makes the wakeups of a parked run known by run again, so that they can change.
+fn unpark_run(state: &mut StoreState, wakes: Vec<WakeRow>) {
+    for wake in wakes {
         if let Some(timer) = wake.timer {
-            state.timers.unpark(run, wake.unit, timer);
+            state.timers.unpark(wake.run, wake.unit, timer);
         }
         if let Some(ready) = &wake.ready {
             state.ready.unpark(ready);
         }
-        Ok(())
-    })?;
-    Ok(has_wakes)
+    }
 }
 
 /// Applies an event that the row of its run does not cover: to the run, its wakeups and its slot.
@@ -426,6 +437,7 @@ fn replay_entry(
     state.hot.put(run, Box::new(here), flow, pos);
     if let Some(hot) = state.hot.get_mut(run) {
         hot.has_leases = true;
+        hot.is_saved = false;
     }
     state.hot.mark_row_behind(run, pos);
     state.hot.mark_recent(run, seq);

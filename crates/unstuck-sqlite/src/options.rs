@@ -6,6 +6,8 @@ use std::io::{self, Read, Seek, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use unstuck_core::time::Millis;
+
 use crate::recent_ids::MAX_BYTES;
 
 /// How a store is kept. What is usual is right; the rest is for tests.
@@ -15,6 +17,10 @@ pub struct Options {
     pub room: MemoryLimits,
     /// So many runs park in one stage at most.
     pub max_parked: usize,
+    /// So many runs that have ended wait until their rows are written together, and so long at most while others go on: rows
+    /// of neighbours share pages.
+    pub max_ended: usize,
+    pub max_ended_wait: Millis,
     /// So many events later the state of a run is kept again, or as many as it has units, if those are more; a run whose row
     /// is written anyway has its state kept after a quarter of that.
     pub snapshot_events: u64,
@@ -82,6 +88,8 @@ impl Default for Options {
         Options {
             room: MemoryLimits::default(),
             max_parked: 2_000,
+            max_ended: 256,
+            max_ended_wait: Millis::seconds(1),
             snapshot_events: 64,
             many_units: 64,
             max_group: 64,

@@ -9,6 +9,7 @@ use unstuck_core::id::{PayloadId, RunId, TokenId};
 use unstuck_core::json::Json;
 use unstuck_core::model::labels::Labels;
 use unstuck_core::model::log::LogRecord;
+use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::summary::RunSummary;
 use unstuck_core::thing::{Delivery, Thing};
@@ -76,8 +77,8 @@ pub(crate) struct Row {
     pub(crate) run: RunId,
     pub(crate) flow: std::sync::Arc<str>,
     pub(crate) summary: RunSummary,
-    /// Whether there is an older row of it.
-    pub(crate) had_row: bool,
+    /// The state that its row in the file says, if it has one.
+    pub(crate) before: Option<RunState>,
     pub(crate) head: u64,
     pub(crate) slot: Option<(StoredSlot, Option<Time>)>,
     /// Whether an executor of this process has an attempt of it.
@@ -91,9 +92,8 @@ pub(crate) struct Row {
 /// Which wakeups and leases of a run that are in the file are not those of its row any more.
 #[derive(Debug)]
 pub(crate) enum ReplacedWakes {
-    /// There are none.
-    None,
-    All,
+    /// All of them; whether there are any of each kind.
+    All { wakes: bool, leases: bool },
     /// Those of these places: step and item.
     Of(Vec<(i64, i64)>),
 }

@@ -7,8 +7,21 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken_store, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 12] =
-    [FIRST, ERRORS, BULKS, SUMS, RESTS, LOGS, OPEN, SNAPSHOTS, THINGS, READERS, LEDGER, FILTERS];
+const MIGRATIONS: [&str; 13] = [
+    FIRST,
+    ERRORS,
+    BULKS,
+    SUMS,
+    RESTS,
+    LOGS,
+    OPEN,
+    SNAPSHOTS,
+    THINGS,
+    READERS,
+    LEDGER,
+    FILTERS,
+    FEWER_INDICES,
+];
 
 const FIRST: &str = "
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -354,6 +367,19 @@ CREATE TABLE run_label (
 ) WITHOUT ROWID;
 UPDATE run SET summary = NULL
     WHERE state <> 'completed' AND state <> 'failed' AND state <> 'cancelled' AND state <> 'superseded';
+";
+
+/// Fewer indices of runs: whoever writes a row writes to each of them. Those by state and by version become one, and of runs
+/// with a step in error or held only those are indexed apart that their state does not tell of.
+const FEWER_INDICES: &str = "
+DROP INDEX run_state;
+DROP INDEX run_version;
+DROP INDEX run_rests;
+DROP INDEX run_version_rests;
+-- The id is the last column of both.
+CREATE INDEX run_list ON run (state, (parent IS NOT NULL), version);
+CREATE INDEX run_rests ON run (rests, (parent IS NOT NULL), version)
+    WHERE rests <> (state = 'error') + 2 * (state = 'held');
 ";
 
 /// What the file says it is: the letters `Unst`.

@@ -23,12 +23,13 @@ use unstuck_store::tally::list_hits;
 
 use crate::hot_runs::Residency;
 use crate::log_entry::{StoredSlot, StoredWakeup, StoredWakeups};
-use crate::options::MemoryLimits;
+use crate::options::{MemoryLimits, Options};
 use crate::pending_transaction::{
     Entry, MovedLease, ParkedWake, PendingTransaction, ReplacedWakes, Row, unit_columns,
 };
 use crate::store::SqliteStore;
 use crate::table::bulk;
+use crate::table::error::OpenErrorChange;
 use crate::table::payload;
 use crate::table::run;
 use crate::table::run_key;
@@ -150,7 +151,12 @@ impl SqliteStore {
         let RunChange { run, flow, mut events, payloads, wakeups, replaces_all, slot, leases, open_errors } =
             change;
         let id = run.id;
-        job.errors.open.extend(open_errors.into_iter().map(|(unit, error)| (id, unit, error)));
+        // Where a single error is resolved and none is left, there was no other.
+        let was_only = open_errors.len() == 1 && !run.attention().error;
+        job.errors.open.extend(open_errors.into_iter().map(|(unit, error)| {
+            let is_only = was_only && error.is_none();
+            OpenErrorChange { run: id, unit, error, is_only }
+        }));
         let shift = events.iter().map(Event::clock_shift).fold(0, i64::saturating_add);
         if shift != 0 {
             self.state.timers.shift_moved_leases(id, shift);
@@ -185,6 +191,7 @@ impl SqliteStore {
             job.labels.push((id, labels.clone()));
         }
         let mut prev = self.state.hot.get_mut(id).map_or(0, |hot| {
+            hot.is_saved = false;
             hot.note_wakeups(&wakeups, &leases, replaces_all || shift != 0);
             hot.head
         });
@@ -200,14 +207,14 @@ impl SqliteStore {
             prev = self.append_event(job, id, prev, event, Some(wakes));
         }
         self.state.hot.put(id, run, flow, prev);
-        if has_events && !is_final {
+        if has_events {
             job.fresh.extend(self.state.fresh_run(id).map(|fresh| (id, Some(fresh))));
         }
         self.state.hot.get_mut(id).filter(|_| has_leases).iter_mut().for_each(|hot| hot.has_leases = true);
         if has_events {
             self.state.hot.mark_row_behind(id, first);
             if is_final {
-                self.park_run(id, job);
+                self.state.hot.mark_ended(id, at);
             } else {
                 self.state.hot.mark_recent(id, seq);
                 self.snapshot_if_due(id, seq, job);
@@ -326,11 +333,16 @@ impl SqliteStore {
         pos
     }
 
-    /// Bounds the tail of the log and the memory: writes the rows that are furthest behind while the tail is long,
-    /// and parks the runs that have been idle longest while too many are in memory. It goes a 64th below the limit,
-    /// because rows of neighbours share pages, and pages are then written once for many.
+    /// Writes the rows of runs that have ended, several at a time. Then it bounds the tail of the log and the memory:
+    /// writes the rows that are furthest behind while the tail is long, and parks the runs that have been idle longest
+    /// while too many are in memory. It goes a 64th below the limit, because rows of neighbours share pages, and pages
+    /// are then written once for many.
     pub(crate) fn write_rows_behind(&mut self, job: &mut PendingTransaction) {
-        let MemoryLimits { max_runs, max_tail } = self.options.room;
+        let Options { max_ended, max_ended_wait, room: MemoryLimits { max_runs, max_tail }, .. } =
+            self.options;
+        for run in self.state.hot.take_ended(job.at, max_ended, max_ended_wait) {
+            self.park_run(run, job);
+        }
         let end = self.state.end;
         let is_long = self.state.hot.furthest_behind().is_some_and(|(pos, _)| end + 1 - pos > max_tail);
         let tail = if is_long { max_tail - max_tail / 64 } else { max_tail };
@@ -356,7 +368,9 @@ impl SqliteStore {
         let Some(hot) = self.state.hot.get(id) else { return };
         let Residency::Here(run) = &hot.run else { return };
         self.leaving.push_back((job.stage, id, run.seq));
-        self.write_row(id, job);
+        if !hot.is_saved {
+            self.write_row(id, job);
+        }
     }
 
     /// Writes where a run stands and what will wake it, and its state, where that pays.
@@ -383,7 +397,7 @@ impl SqliteStore {
         } else {
             add(None);
             run.each_unit(|unit, _| add(Some(unit)));
-            if hot.has_wakes || hot.has_leases { ReplacedWakes::All } else { ReplacedWakes::None }
+            ReplacedWakes::All { wakes: hot.has_wakes, leases: hot.has_leases }
         };
         let slot = match &run.slot {
             Slot::Unlimited => None,
@@ -393,7 +407,7 @@ impl SqliteStore {
                 since.map(|since| (StoredSlot::Wants(limit.clone(), run.priority), Some(since)))
             }
         };
-        let seq = run.seq;
+        let (seq, has_wakes) = (run.seq, hot.unsaved.is_some() || !wakes.is_empty());
         let is_due = (seq - hot.snapshot_seq) * 4 >= interval.max(units as u64);
         // What cannot be kept is made again from the history.
         let snapshot = is_due.then(|| write_snapshot(run)).and_then(Result::ok);
@@ -402,7 +416,7 @@ impl SqliteStore {
             run: id,
             flow: hot.flow.clone(),
             summary: RunSummary::of(run),
-            had_row: hot.row.is_some(),
+            before: hot.row,
             head: hot.head,
             slot,
             is_local,
@@ -415,8 +429,9 @@ impl SqliteStore {
             hot.snapshot_seq = seq;
         }
         hot.row = Some(run.state());
+        hot.is_saved = true;
         hot.behind_since = None;
-        hot.has_wakes = true;
+        hot.has_wakes = has_wakes;
         hot.has_leases = false;
         hot.note_changes(units > self.options.many_units);
     }

@@ -11,7 +11,7 @@ use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 use unstuck_store::contract::StoreError;
 
-use crate::log_entry::{from_text, to_text};
+use crate::log_entry::{from_text, to_text_in};
 
 /// The part of a summary that is kept as a text. Names are short: every run that is over has one.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -52,8 +52,11 @@ struct StoredSummary {
 }
 
 /// Writes the part of a summary that has no column of its own.
-pub(crate) fn write_summary_text(summary: &RunSummary) -> Result<String, StoreError> {
-    to_text(&StoredSummary {
+pub(crate) fn write_summary_text<'b>(
+    buffer: &'b mut Vec<u8>,
+    summary: &RunSummary,
+) -> Result<&'b str, StoreError> {
+    let stored = StoredSummary {
         key: summary.key.clone(),
         labels: summary.labels.clone(),
         generation: summary.generation,
@@ -70,7 +73,8 @@ pub(crate) fn write_summary_text(summary: &RunSummary) -> Result<String, StoreEr
         has_acknowledged: summary.has_acknowledged,
         open_steps: summary.open_steps.clone(),
         workers: summary.workers.clone(),
-    })
+    };
+    to_text_in(buffer, &stored)
 }
 
 /// Adds what the text says to a summary that was read from columns.

@@ -235,9 +235,7 @@ fn write_transaction(
     for (run, unit) in &job.ended_leases {
         lease::delete_lease(transaction, *run, *unit)?;
     }
-    for row in &job.rows {
-        run::write_row(transaction, row, written, counts)?;
-    }
+    run::write_rows(transaction, &job.rows, written, counts)?;
     notice::write_notices(transaction, &job.notices)?;
     notice::delete_notices(transaction, &job.delivered)?;
     notice::write_deliveries(transaction, &job.postponed)?;
@@ -273,14 +271,14 @@ fn delete_run(
     let mut event = prepare(transaction, "DELETE FROM event WHERE pos = ?1")?;
     let mut pos = head;
     while pos > 0 {
-        let (record, prev) = event::load_entry(transaction, pos)?;
+        let (deleted, prev) = event::load_event(transaction, pos)?;
         let mut payloads = Vec::new();
-        record.event.for_each_payload(|payload| payloads.push(payload));
+        deleted.for_each_payload(|payload| payloads.push(payload));
         for named in payloads {
             payload.execute([number(named.0)?]).map_err(store_error)?;
         }
-        let is_start = matches!(record.event.facts.first(), Some(Fact::Started(_)));
-        if let Some(Fact::Started(started)) = record.event.facts.first().filter(|_| is_start) {
+        let is_start = matches!(deleted.facts.first(), Some(Fact::Started(_)));
+        if let Some(Fact::Started(started)) = deleted.facts.first().filter(|_| is_start) {
             if let Some(key) = &started.key {
                 run_key::delete_key(transaction, run, started.flow, key)?;
             }

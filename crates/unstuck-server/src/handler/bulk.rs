@@ -46,8 +46,8 @@ fn build_verb(body: &BulkBody) -> Result<BulkVerb, Problem> {
     let step = |action: &str| {
         body.step.clone().ok_or_else(|| Problem::bad_field("step", format!("`{action}` needs a step")))
     };
-    let input = body.input.clone().map(text_of);
-    let step_input = body.step_input.clone().map(text_of);
+    let input = body.input.as_deref().map(text_of);
+    let step_input = body.step_input.as_deref().map(text_of);
     Ok(match body.action {
         BulkAction::Resume => BulkVerb::Resume { input, step_input },
         BulkAction::Ack => BulkVerb::Acknowledge,
@@ -119,5 +119,5 @@ pub(crate) fn cancel(call: &Call) -> Answered {
 }
 
 fn change(call: &Call, what: BulkOperation) -> Answered {
-    call.change_once(Request::Bulk(BulkRequest { by: call.by(), what }))
+    call.change_once(&Request::Bulk(BulkRequest { by: call.by(), what }))
 }

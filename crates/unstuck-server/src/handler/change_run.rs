@@ -16,7 +16,7 @@ use crate::route::Answered;
 
 pub(crate) fn resume(call: &Call) -> Answered {
     let ResumeBody { step, input, step_input, reason } = call.json()?;
-    let (input, step_input) = (input.map(text_of), step_input.map(text_of));
+    let (input, step_input) = (input.as_deref().map(text_of), step_input.as_deref().map(text_of));
     call.change(RunOperation::Resume { step, reason, input, step_input })
 }
 
@@ -91,7 +91,11 @@ pub(crate) fn rerun(call: &Call) -> Answered {
         RerunWhat::Continue => RerunScope::Continue,
         RerunWhat::All => RerunScope::All,
     };
-    call.change(RunOperation::Rerun { again, input: input.map(text_of), step_input: step_input.map(text_of) })
+    call.change(RunOperation::Rerun {
+        again,
+        input: input.as_deref().map(text_of),
+        step_input: step_input.as_deref().map(text_of),
+    })
 }
 
 pub(crate) fn forget(call: &Call) -> Answered {
@@ -109,7 +113,7 @@ impl Call {
         if self.caller.is_limited() {
             self.check_flow_of(&run)?;
         }
-        self.change_once(Request::Change(RunRequest { run, by, what }))
+        self.change_once(&Request::Change(RunRequest { run, by, what }))
     }
 
     /// Refuses a run of a flow that is not the token's.
@@ -123,10 +127,10 @@ impl Call {
     }
 }
 
-pub(crate) fn text_of(json: Box<RawValue>) -> String {
+pub(crate) fn text_of(json: &RawValue) -> String {
     json.get().to_owned()
 }
 
 pub(crate) fn text_or_null(json: Option<Box<RawValue>>) -> String {
-    json.map_or_else(|| "null".to_owned(), text_of)
+    json.map_or_else(|| "null".to_owned(), |json| text_of(&json))
 }

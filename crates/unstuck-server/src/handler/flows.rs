@@ -34,7 +34,7 @@ pub(crate) fn apply(call: &Call) -> Answered {
 
 fn change(call: &Call, what: FlowOperation) -> Answered {
     let reason = call.parameters.owned("reason");
-    call.change_once(Request::Flows(FlowRequest { by: call.by(), reason, what }))
+    call.change_once(&Request::Flows(FlowRequest { by: call.by(), reason, what }))
 }
 
 pub(crate) fn list(call: &Call) -> Answered {

@@ -138,10 +138,10 @@ pub(crate) fn backtest(call: &Call) -> Answered {
     let since = read("since", &body.since)?
         .ok_or_else(|| Problem::bad_field("since", "say which errors, for example `7d`"))?;
     let until = read("until", &body.until)?;
-    try_policies(call, body, Some(PastErrors { since, until }))
+    try_policies(call, body, Some(&PastErrors { since, until }))
 }
 
-fn try_policies(call: &Call, body: TrialBody, past: Option<PastErrors>) -> Answered {
+fn try_policies(call: &Call, body: TrialBody, past: Option<&PastErrors>) -> Answered {
     let tried: Vec<PolicyToTry> = match (body.policies.is_empty(), body.names.is_empty()) {
         (false, true) => vec![PolicyToTry::Drafts(body.policies)],
         (true, false) => body.names.into_iter().map(PolicyToTry::Named).collect(),
@@ -158,7 +158,7 @@ fn try_policies(call: &Call, body: TrialBody, past: Option<PastErrors>) -> Answe
     }
     let mut all = TrialsView { trials: Vec::new() };
     for policies in tried {
-        let of = TrialQuery { policies, past: past.clone() };
+        let of = TrialQuery { policies, past: past.cloned() };
         let view: TrialsView = read_view(&call.query_json(&Query::Trial(of))?)?;
         all.trials.extend(view.trials);
     }
@@ -171,5 +171,5 @@ pub(crate) fn audit(call: &Call) -> Answered {
 }
 
 fn change(call: &Call, what: PolicyOperation) -> Answered {
-    call.change_once(Request::Policies(PolicyRequest { by: call.by(), what }))
+    call.change_once(&Request::Policies(PolicyRequest { by: call.by(), what }))
 }

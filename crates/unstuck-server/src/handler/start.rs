@@ -59,7 +59,7 @@ async fn start_once(call: Call, turn: OwnedSemaphorePermit) -> Answered {
     let answer = run_blocking(turn, move || {
         let start: StartBody = asked.json()?;
         asked.caller.check_flow(&start.flow)?;
-        asked.change_once(Request::Start(Box::new(StartRequest { by: asked.by(), start })))
+        asked.change_once(&Request::Start(Box::new(StartRequest { by: asked.by(), start })))
     })
     .await?;
     let view: ChangedView = read_view(answer.json_text())?;

@@ -50,6 +50,6 @@ fn read_duration(field: &str, text: &str) -> Result<u64, Problem> {
 
 /// Changes tokens. Nobody between us and the caller may keep the answer: it may have a secret.
 fn change(call: &Call, what: TokenOperation, reason: Option<String>) -> Answered {
-    let answer = call.change_once(Request::Tokens(TokenRequest { by: call.by(), reason, what }))?;
+    let answer = call.change_once(&Request::Tokens(TokenRequest { by: call.by(), reason, what }))?;
     Ok(answer.with_header(header::CACHE_CONTROL, axum::http::HeaderValue::from_static("no-store")))
 }

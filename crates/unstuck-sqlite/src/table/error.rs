@@ -24,7 +24,7 @@ use crate::table::number;
 use crate::table::unsigned;
 
 pub(crate) use open_count::OpenChanges;
-pub(crate) use write::{ErrorChanges, count_recorded, delete_errors, write_errors};
+pub(crate) use write::{ErrorChanges, OpenErrorChange, count_recorded, delete_errors, write_errors};
 
 /// A query that is put together: only what is asked for stands in it, so that the right index is used.
 pub(crate) struct Query {

@@ -2,14 +2,14 @@
 
 use crate::checksum;
 use crate::error::{broken_store, store_error};
-use crate::log_entry::LogEntry;
-use crate::log_entry::{LogEntryRef, to_text_in};
+use crate::log_entry::{EventOnly, LogEntry, LogEntryRef, to_text_in};
 use crate::pending_transaction::Entry;
 use crate::stats::Written;
 use crate::table::meta;
 use crate::table::number;
 use crate::table::prepare;
 use crate::table::unsigned;
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
@@ -50,16 +50,30 @@ pub(crate) fn read_checked_event<'r>(
     Ok((pos, run, prev, body))
 }
 
-/// Loads the entry at a position, with the position of the run's entry before it.
-pub(crate) fn load_entry(connection: &Connection, pos: u64) -> Result<(LogEntry, u64), StoreError> {
+/// Reads the event of a row of the log, with its run and the position before it. What follows from the event is not parsed,
+/// where a checksum says that it is whole.
+pub(crate) fn read_event(row: &rusqlite::Row<'_>) -> Result<(RunId, u64, Event), StoreError> {
+    let (pos, run, prev, body) = read_checked_event(row)?;
+    let has_sum = row.get_ref(4).is_ok_and(|sum| sum != ValueRef::Null);
+    let event = if has_sum {
+        serde_json::from_str(body).map(|EventOnly { event }| event)
+    } else {
+        serde_json::from_str(body).map(|LogEntry { event, .. }| event)
+    };
+    let event = event
+        .map_err(|error| broken_store(checksum::describe_damaged_event(pos, run, &error.to_string())))?;
+    Ok((run, prev, event))
+}
+
+/// Loads the event at a position, with the position of the run's event before it.
+pub(crate) fn load_event(connection: &Connection, pos: u64) -> Result<(Event, u64), StoreError> {
     let sql = "SELECT pos, run, prev, body, sum FROM event WHERE pos = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let mut rows = statement.query([number(pos)?]).map_err(store_error)?;
     let Some(row) = rows.next().map_err(store_error)? else {
         return Err(broken_store(format!("event {pos} of the log is missing; {RESTORE}")));
     };
-    let EventRow { prev, record, .. } = read_event_row(row)?;
-    Ok((record, prev))
+    read_event(row).map(|(_, prev, event)| (event, prev))
 }
 
 /// Lists the positions of events before this one, each with its run, the last first, at most `limit`.
@@ -89,11 +103,11 @@ pub(crate) fn load_history(connection: &Connection, head: u64, after: u64) -> Re
     let mut events = Vec::new();
     let mut pos = head;
     while pos > 0 {
-        let (record, prev) = load_entry(connection, pos)?;
-        if record.event.seq <= after {
+        let (event, prev) = load_event(connection, pos)?;
+        if event.seq <= after {
             break;
         }
-        events.push(record.event);
+        events.push(event);
         pos = prev;
     }
     events.reverse();
@@ -110,8 +124,8 @@ pub(crate) fn load_history_since(
     let mut events = Vec::new();
     let mut pos = head;
     while pos > after {
-        let (record, prev) = load_entry(connection, pos)?;
-        events.push(record.event);
+        let (event, prev) = load_event(connection, pos)?;
+        events.push(event);
         pos = prev;
     }
     events.reverse();
@@ -142,8 +156,13 @@ pub(crate) fn load_history_page(
 
 /// A run as replaying all of its history up to `head` gives it.
 pub(crate) fn replay_to(connection: &Connection, id: RunId, head: u64) -> Result<Run, StoreError> {
+    replay_all(id, load_history(connection, head, 0)?)
+}
+
+/// A run as these events, which are all of its history, give it.
+pub(crate) fn replay_all(id: RunId, events: impl IntoIterator<Item = Event>) -> Result<Run, StoreError> {
     let mut run = None;
-    for event in load_history(connection, head, 0)? {
+    for event in events {
         replay_event(&mut run, &event).map_err(|why| unsound_event(id, event.seq, &why))?;
     }
     let run = run.ok_or_else(|| broken_store(format!("{id} has no history; {RESTORE}")))?;

@@ -12,7 +12,7 @@ use crate::table::prepare;
 use crate::table::run_count::CountChanges;
 use crate::table::run_snapshot;
 use crate::table::unsigned;
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Transaction, params};
 use std::sync::Arc;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::run::{Attention, RunState};
@@ -143,7 +143,8 @@ pub(crate) fn load_row_state(
     row.map(|(head, state)| Ok((unsigned(head), info::parse_run_state(&state)?))).transpose()
 }
 
-fn read_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, StoreError> {
+/// Reads the columns id, flow, head and state.
+pub(crate) fn read_run_row(row: &rusqlite::Row<'_>) -> Result<RunRow, StoreError> {
     let flow: String = row.get(1).map_err(store_error)?;
     let number = |column: usize| row.get(column).map(unsigned).map_err(store_error);
     let state = row.get_ref(3).map_err(store_error)?;
@@ -202,22 +203,53 @@ pub(crate) const PUT_RUN: &str =
     ON CONFLICT (id) DO UPDATE SET state = excluded.state, head = excluded.head, slot = excluded.slot,
     local = excluded.local, rests = excluded.rests, version = excluded.version, summary = excluded.summary";
 
-/// Writes the row of a run with its wakeups and, if there is one, its snapshot; moves the counts with it.
-pub(crate) fn write_row(
+/// Writes the rows of runs with their wakeups and snapshots; moves the counts with them.
+pub(crate) fn write_rows(
     transaction: &Transaction<'_>,
+    rows: &[Row],
+    written: &mut Written,
+    counts: &mut CountChanges,
+) -> Result<(), StoreError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut statements = RowStatements {
+        put: prepare(transaction, PUT_RUN)?,
+        delete_wakes: prepare(transaction, "DELETE FROM wake WHERE run = ?1")?,
+        insert_wake: prepare(transaction, INSERT_WAKE)?,
+        buffer: Vec::new(),
+    };
+    rows.iter().try_for_each(|row| write_row(transaction, &mut statements, row, written, counts))
+}
+
+/// What is used for each of many rows: to look a statement up costs as much as a small one.
+struct RowStatements<'t> {
+    put: CachedStatement<'t>,
+    delete_wakes: CachedStatement<'t>,
+    insert_wake: CachedStatement<'t>,
+    buffer: Vec<u8>,
+}
+
+const INSERT_WAKE: &str =
+    "INSERT INTO wake (run, step, item, due, planned, heard, ready) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+
+/// Writes the row of a run with its wakeups and, if there is one, its snapshot; moves the counts with it.
+fn write_row(
+    transaction: &Transaction<'_>,
+    statements: &mut RowStatements<'_>,
     row: &Row,
     written: &mut Written,
     counts: &mut CountChanges,
 ) -> Result<(), StoreError> {
     let RunSummary { state, parent, attention, flow: version, .. } = row.summary;
-    if row.had_row {
-        counts.remove_row(transaction, row.run)?;
+    for (state, by) in [(row.before, -1), (Some(state), 1)] {
+        state.iter().for_each(|state| counts.add(row.run, *state, parent.is_some(), &row.flow, by));
     }
-    counts.add(row.run, state, parent.is_some(), &row.flow, 1);
     let parent = parent.map(|parent| number(parent.0)).transpose()?;
-    let summary = stored_summary::write_summary_text(&row.summary)?;
+    let summary = stored_summary::write_summary_text(&mut statements.buffer, &row.summary)?;
     let slot = row.slot.as_ref().map(to_text).transpose()?;
-    prepare(transaction, PUT_RUN)?
+    statements
+        .put
         .execute(params![
             number(row.run.0)?,
             &*row.flow,
@@ -235,16 +267,24 @@ pub(crate) fn write_row(
     if let Some(body) = &row.snapshot {
         run_snapshot::write(transaction, row.run, row.head, body, written)?;
     }
-    write_wakes(transaction, row, written)
+    write_wakes(transaction, statements, row, written)
 }
 
 /// Replaces the wakeups of a run: all of them, or those of the units that changed.
-fn write_wakes(transaction: &Transaction<'_>, row: &Row, written: &mut Written) -> Result<(), StoreError> {
+fn write_wakes(
+    transaction: &Transaction<'_>,
+    statements: &mut RowStatements<'_>,
+    row: &Row,
+    written: &mut Written,
+) -> Result<(), StoreError> {
     let run = number(row.run.0)?;
     match &row.replaced {
-        ReplacedWakes::None => {}
-        ReplacedWakes::All => {
-            for sql in ["DELETE FROM wake WHERE run = ?1", "DELETE FROM lease WHERE run = ?1"] {
+        ReplacedWakes::All { wakes, leases } => {
+            if *wakes {
+                statements.delete_wakes.execute([run]).map_err(store_error)?;
+            }
+            if *leases {
+                let sql = "DELETE FROM lease WHERE run = ?1";
                 prepare(transaction, sql)?.execute([run]).map_err(store_error)?;
             }
         }
@@ -260,15 +300,14 @@ fn write_wakes(transaction: &Transaction<'_>, row: &Row, written: &mut Written) 
             }
         }
     }
-    let insert =
-        "INSERT INTO wake (run, step, item, due, planned, heard, ready) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
     for wake in &row.wakes {
         let ready = wake.ready.as_ref().map(to_text).transpose()?;
         written.wakes.add(ready.as_ref().map_or(0, String::len));
         let due = wake.timer.map(|timer| timer.due.0);
         let planned = wake.timer.map(|timer| timer.set.0);
         let heard = wake.timer.and_then(|timer| timer.heard).map(|heard| heard.0);
-        prepare(transaction, insert)?
+        statements
+            .insert_wake
             .execute(params![run, wake.step, wake.item, due, planned, heard, ready])
             .map_err(store_error)?;
     }

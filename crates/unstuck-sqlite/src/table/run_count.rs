@@ -1,10 +1,11 @@
 //! The table `run_count`: how many rows of runs are in each state, by flow, so that nobody counts rows. Those that are over
 //! are counted by the hour of their start.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rustc_hash::FxHashMap;
 use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::model::run::RunState;
 use unstuck_core::time::Time;
@@ -28,7 +29,7 @@ type CountKey = (RunState, bool, u64, Arc<str>);
 
 /// By how much counts change with what is written together.
 #[derive(Debug, Default)]
-pub(crate) struct CountChanges(HashMap<CountKey, i64>);
+pub(crate) struct CountChanges(FxHashMap<CountKey, i64>);
 
 impl CountChanges {
     /// Changes the count of rows like this one by `by`.
@@ -117,7 +118,7 @@ fn count_final_rows(
     [first, end]: [i64; 2],
     counts: &mut RunCounts,
 ) -> Result<(), StoreError> {
-    let of_version = "SELECT count(*) FROM run INDEXED BY run_version
+    let of_version = "SELECT count(*) FROM run INDEXED BY run_list
         WHERE version = ?1 AND state = ?2 AND (parent IS NOT NULL) = 0 AND id >= ?3 AND id < ?4";
     let of_none = "SELECT count(*) FROM run INDEXED BY run_unversioned
         WHERE flow = ?1 AND version IS NULL AND state = ?2 AND parent IS NULL AND id >= ?3 AND id < ?4";
@@ -142,7 +143,8 @@ fn count_final_rows(
 /// Counts rows of these flow versions that are not final. Rows from before the version was kept are loaded one by one.
 pub(crate) fn count_open_rows(connection: &Connection, flows: &[FlowId]) -> Result<OpenRuns, StoreError> {
     let mut counts = OpenRuns::new();
-    let sql = "SELECT count(*) FROM run INDEXED BY run_version WHERE version = ?1 AND state = ?2";
+    let sql = "SELECT count(*) FROM run INDEXED BY run_list
+        WHERE version = ?1 AND state = ?2 AND (parent IS NOT NULL) IN (0, 1)";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
     let mut names = BTreeSet::new();
     for version in flows {

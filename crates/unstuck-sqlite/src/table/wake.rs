@@ -56,6 +56,16 @@ pub(crate) fn for_each_wake(
     Ok(())
 }
 
+/// Lists the wakeups of a parked run.
+pub(crate) fn list_wakes(connection: &Connection, run: RunId) -> Result<Vec<WakeRow>, StoreError> {
+    let mut wakes = Vec::new();
+    for_each_wake(connection, Some(run), |wake| {
+        wakes.push(wake);
+        Ok(())
+    })?;
+    Ok(wakes)
+}
+
 /// Calls `each` with the timers of parked runs, the earliest first, until it returns false.
 pub(crate) fn for_each_timer(
     connection: &Connection,

@@ -1,14 +1,12 @@
 //! The history of one run, from its last event back to its start.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Statement};
-use serde::Deserialize;
-use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
 use unstuck_store::contract::StoreError;
 
 use crate::checksum;
 use crate::error::store_error;
-use crate::log_entry::LogEntry;
+use crate::log_entry::{EventOnly, LogEntry};
 use crate::table::number;
 use crate::table::unsigned;
 use crate::verify::positions::Positions;
@@ -28,13 +26,6 @@ pub(crate) struct Link {
     pub(crate) pos: u64,
     /// What it holds, or why that cannot be read.
     pub(crate) record: Result<LogEntry, String>,
-}
-
-/// A row of the log whose wakeups nobody needs.
-#[derive(Deserialize)]
-struct EventOnly {
-    #[serde(rename = "e")]
-    event: Event,
 }
 
 impl Chain {

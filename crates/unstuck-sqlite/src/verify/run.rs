@@ -482,7 +482,8 @@ fn compare_summary(row: Option<&RunRowState>, run: Option<&Run>) -> Option<Findi
     let (row, run) = (row?, run?);
     // Rows from before this was kept do not say.
     let said = row.summary.as_ref()?;
-    let is = stored_summary::write_summary_text(&RunSummary::of(run)).ok()?;
+    let mut buffer = Vec::new();
+    let is = stored_summary::write_summary_text(&mut buffer, &RunSummary::of(run)).ok()?;
     let what = || {
         format!(
             "its row says that its summary is {said}, but by its history it is {is}: it would be listed wrongly"

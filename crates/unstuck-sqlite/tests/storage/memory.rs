@@ -6,6 +6,7 @@ use unstuck_sqlite::{MemoryLimits, Options, WriteMode};
 use unstuck_store::conformance::driver::{Driver, user};
 use unstuck_store::conformance::flows::{action, limited, sequence};
 use unstuck_store::conformance::settle;
+use unstuck_store::contract::{Locked, Stage, Store};
 
 use crate::support::fixture::Fixture;
 use crate::support::power::Power;
@@ -22,12 +23,16 @@ fn opened_with(over: usize) -> Driver<Fixture> {
         driver.say(run, 0, Report::Complete { output: Json::NULL });
         assert_eq!(settle(&mut driver.store, 5), []);
     }
-    assert_eq!(driver.store.store().runs_in_memory(), 0, "what is over has left");
+    // The last of them wait for others, so that their rows are written together, but not for long.
+    let left = driver.store.store().runs_in_memory();
+    assert!(left <= Options::default().max_ended, "{left} runs that are over are in memory");
+    driver.pass(Options::default().max_ended_wait);
     for _ in 0..3 {
         let run = driver.start(&flow);
         driver.act(run, Command::Admit);
         assert_eq!(settle(&mut driver.store, 2), []);
     }
+    assert_eq!(driver.store.store().runs_in_memory(), 3, "what is over has left");
     driver.store.close();
     driver.store.disk().inner().faults.reads = 0;
     driver.store.restart().expect("opens");
@@ -103,4 +108,66 @@ fn rows_of_runs_that_wait_are_written_several_at_a_time() {
         assert!((500 - 320..=500 - 320 + 5).contains(&all), "{all} rows with {room:?}");
         assert!(with_rows <= 30, "{all} rows in {with_rows} transactions with {room:?}");
     }
+}
+
+/// One run at a time: with a row for each as it ends, the same pages would be written again with each of them.
+#[test]
+fn rows_of_runs_that_have_ended_are_written_several_at_a_time() {
+    let options = Options { hand: WriteMode::Caller, max_ended: 20, ..Options::default() };
+    let mut driver = Driver::new(Fixture::on_a_disk(options, Power::steady(1)));
+    let flow = driver.keep(sequence("f", vec![action("a")]));
+    driver.store.store().watch();
+    let end_one = |driver: &mut Driver<Fixture>| {
+        let run = driver.start(&flow);
+        driver.work(run, 0);
+        driver.say(run, 0, Report::Complete { output: Json::NULL });
+        assert_eq!(settle(&mut driver.store, 4), []);
+    };
+    (0..100).for_each(|_| end_one(&mut driver));
+    let rows = |driver: &mut Driver<Fixture>| -> Vec<u64> {
+        let transactions = driver.store.store().stats().transactions;
+        transactions.iter().map(|t| t.runs.count).filter(|rows| *rows > 0).collect()
+    };
+    assert_eq!(rows(&mut driver), [20; 5]);
+    // One that waits for others waits no longer than a second once something happens.
+    end_one(&mut driver);
+    driver.store.store().watch();
+    driver.pass(Options::default().max_ended_wait);
+    driver.start(&flow);
+    assert_eq!(settle(&mut driver.store, 1), []);
+    assert_eq!(rows(&mut driver), [1]);
+}
+
+/// Somebody looks at a parked run and changes nothing: its row is as it should be.
+#[test]
+fn a_run_that_was_only_looked_at_parks_without_a_new_row() {
+    let room = MemoryLimits { max_runs: 2, max_tail: 1_000 };
+    let options = Options { hand: WriteMode::Caller, room, ..Options::default() };
+    let mut driver = Driver::new(Fixture::on_a_disk(options, Power::steady(1)));
+    let flow = driver.keep(sequence("f", vec![action("a")]));
+    let runs: Vec<_> = (0..10)
+        .map(|_| {
+            let run = driver.start(&flow);
+            assert_eq!(settle(&mut driver.store, 1), []);
+            run
+        })
+        .collect();
+    driver.store.store().watch();
+    for run in &runs[..5] {
+        driver.begin().expect("begins");
+        let Locked::Here(locked) = driver.lock(&[*run]).expect("locks").remove(0) else {
+            panic!("it is there");
+        };
+        let (at, last_id) = (driver.now, driver.store.last_id().expect("reads"));
+        driver.stage(Stage { at, last_id, unchanged: vec![*locked], ..Stage::default() }).expect("stages");
+        assert_eq!(settle(&mut driver.store, 1), []);
+    }
+    let transactions = driver.store.store().stats().transactions;
+    assert_eq!(transactions.len(), 5);
+    // Those of the two that had to leave, which had none before.
+    assert_eq!(transactions.iter().map(|t| t.runs.count).sum::<u64>(), 2);
+    assert_eq!(driver.store.store().runs_in_memory(), 2);
+    driver.work(runs[0], 0);
+    driver.say(runs[0], 0, Report::Complete { output: Json::NULL });
+    assert!(driver.run(runs[0]).is_final());
 }

@@ -282,10 +282,8 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
         DROP TABLE event_mark;
         DROP TABLE error_open;
         DROP TABLE error_open_policy;
-        DROP INDEX run_state;
-        DROP INDEX run_version;
+        DROP INDEX run_list;
         DROP INDEX run_rests;
-        DROP INDEX run_version_rests;
         DROP INDEX run_unversioned;
         DROP INDEX run_rests_unknown;
         DROP INDEX wake_due;
@@ -309,6 +307,51 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
     let states = RunState::ALL.into_iter().filter(|state| !state.is_final()).collect();
     let open = store.list(&RunFilter { states, ..RunFilter::default() }, None, 9).expect("lists");
     assert_eq!(open.iter().map(|run| run.id).collect::<Vec<_>>(), [run]);
+    drop(store);
+    assert_clean(folder.path(), &flows);
+}
+
+/// It had an index by state and one by version, and one of each for runs with a step in error or held.
+#[test]
+fn a_store_of_schema_11_lists_runs_by_state_and_flow_as_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let room = MemoryLimits { max_runs: 0, max_tail: 0 };
+    let mut driver = Driver::new(SqliteStore::open_with(folder.path(), room).expect("opens"));
+    let flows = [graph("both", vec![action("a"), action("a")]), sequence("one", vec![action("a")])];
+    let [both, one] = flows.map(|flow| driver.keep(flow));
+    let fail = || Report::Fail { error: Box::new(Error::new("no".to_owned())), fatal: false };
+    // A step of it is in error, and it is running; it is in error as a whole; it waits for somebody; it is over.
+    let runs = [&both, &one, &one, &one].map(|flow| driver.start(flow));
+    for run in &runs[..2] {
+        driver.work(*run, 0);
+        driver.say(*run, 0, fail());
+    }
+    driver.work(runs[3], 0);
+    driver.say(runs[3], 0, Report::Complete { output: Json::NULL });
+    let flows = driver.flows.clone();
+    drop(driver);
+    let connection = rusqlite::Connection::open(folder.path().join("unstuck.db")).expect("opens");
+    let older = "DROP INDEX run_list;
+        DROP INDEX run_rests;
+        CREATE INDEX run_state ON run (state, (parent IS NOT NULL));
+        CREATE INDEX run_version ON run (version, state, (parent IS NOT NULL)) WHERE version IS NOT NULL;
+        CREATE INDEX run_rests ON run (rests, (parent IS NOT NULL)) WHERE rests > 0;
+        CREATE INDEX run_version_rests ON run (version, rests, (parent IS NOT NULL)) WHERE rests > 0;
+        PRAGMA user_version = 11;";
+    connection.execute_batch(older).expect("written");
+    drop(connection);
+    let mut store = SqliteStore::open_with(folder.path(), room).expect("opens");
+    let mut list = |flow: Option<&str>, state: RunState| {
+        let filter = RunFilter { flow: flow.map(Into::into), states: vec![state], ..RunFilter::default() };
+        let found = store.list(&filter, None, 9).expect("lists");
+        found.iter().rev().map(|run| run.id).collect::<Vec<_>>()
+    };
+    assert_eq!(list(None, RunState::Error), runs[..2]);
+    assert_eq!(list(Some("both"), RunState::Error), runs[..1]);
+    assert_eq!(list(Some("one"), RunState::Error), runs[1..2]);
+    assert_eq!(list(None, RunState::Running), [runs[0], runs[2]]);
+    assert_eq!(list(None, RunState::Completed), runs[3..]);
+    assert_eq!(list(Some("both"), RunState::Completed), []);
     drop(store);
     assert_clean(folder.path(), &flows);
 }

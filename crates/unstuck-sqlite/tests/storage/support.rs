@@ -28,6 +28,7 @@ pub(crate) fn small_limits(random: &mut Random) -> Options {
             max_tail: one_of(random, &[0, 4, 20, 1_000]),
         },
         max_parked: one_of(random, &[1, 2, 50]),
+        max_ended: one_of(random, &[0, 2, 10, 256]),
         snapshot_events: one_of(random, &[1, 2, 5, 64]),
         many_units: one_of(random, &[0, 1, 3, 64]),
         max_group: one_of(random, &[1, 2, 5, 64]),

@@ -3,16 +3,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use unstuck_core::errors::OpenError;
 use unstuck_core::id::RunId;
-use unstuck_core::model::unit::UnitRef;
 use unstuck_store::contract::{ErrorGroup, StoreError};
 use unstuck_store::tally::most_frequent_first;
 
 use crate::error::store_error;
 use crate::pending_transaction::unit_columns;
-use crate::table::error::Query;
+use crate::table::error::{OpenErrorChange, Query};
 use crate::table::number;
 use crate::table::prepare;
 use crate::table::unsigned;
@@ -40,52 +39,68 @@ pub(crate) struct CountedError {
     policy: Option<Arc<str>>,
 }
 
-/// Loads the open error of a unit, or all of the run, as far as counts depend on it.
-pub(crate) fn load_counted(
-    connection: &Connection,
-    run: RunId,
-    unit: Option<UnitRef>,
-) -> Result<Vec<CountedError>, StoreError> {
-    let mut query = Query::new("SELECT grp, acknowledged, policy_name FROM open_error WHERE run = ?");
-    query.add("", [number(run.0)?.into()]);
-    if let Some(unit) = unit {
-        let (step, item) = unit_columns(Some(unit));
-        query.add(" AND step = ? AND item = ?", [Value::from(step), Value::from(item)]);
+/// The open error of a unit, as far as counts depend on it.
+pub(super) const COUNTED_OF_UNIT: &str =
+    "SELECT grp, acknowledged, policy_name FROM open_error WHERE run = ?1 AND step = ?2 AND item = ?3";
+
+/// Loads the open errors of a run, as far as counts depend on them.
+pub(super) fn load_counted(connection: &Connection, run: RunId) -> Result<Vec<CountedError>, StoreError> {
+    let sql = "SELECT grp, acknowledged, policy_name FROM open_error WHERE run = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let rows = statement.query_map([number(run.0)?], read_counted);
+    rows.and_then(Iterator::collect).map_err(store_error)
+}
+
+/// Reads the columns grp, acknowledged and policy_name.
+pub(super) fn read_counted(row: &Row<'_>) -> Result<CountedError, rusqlite::Error> {
+    let (group, policy): (String, Option<String>) = (row.get(0)?, row.get(2)?);
+    Ok(CountedError { group: group.into(), is_acknowledged: row.get(1)?, policy: policy.map(Arc::from) })
+}
+
+impl CountedError {
+    fn of(error: &OpenError) -> CountedError {
+        CountedError {
+            group: error.record.group.clone(),
+            is_acknowledged: error.acknowledged,
+            policy: error.resume.as_ref().map(|(_, policy)| policy.name.clone()),
+        }
     }
-    query.rows(connection, |row| {
-        let (group, policy): (String, Option<String>) =
-            (row.get(0).map_err(store_error)?, row.get(2).map_err(store_error)?);
-        let is_acknowledged = row.get(1).map_err(store_error)?;
-        Ok(CountedError { group: group.into(), is_acknowledged, policy: policy.map(Arc::from) })
-    })
 }
 
 impl OpenChanges {
-    /// Moves the counts from what was open before the change to what is open now; the caller loads `before` before it
-    /// writes.
-    pub(crate) fn change(
+    /// Moves the counts from what a unit had open before the change to what it has now; the caller loads `before` before
+    /// it writes.
+    pub(crate) fn change_unit(
         &mut self,
         connection: &Connection,
-        run: RunId,
-        unit: Option<UnitRef>,
-        before: &[CountedError],
+        change: &OpenErrorChange,
+        before: Option<&CountedError>,
     ) -> Result<(), StoreError> {
-        let after = load_counted(connection, run, unit)?;
-        for (errors, by) in [(before, -1), (after.as_slice(), 1)] {
-            for error in errors {
-                self.add(error, by);
-            }
+        let after = change.error.as_ref().map(CountedError::of);
+        for (error, by) in [(before, -1), (after.as_ref(), 1)] {
+            error.iter().for_each(|error| self.add(error, by));
         }
-        let groups: BTreeSet<&Arc<str>> = before.iter().chain(&after).map(|error| &error.group).collect();
+        let groups: BTreeSet<&Arc<str>> =
+            before.iter().copied().chain(&after).map(|error| &error.group).collect();
         for group in groups {
             let is_open = |error: &CountedError| error.group == *group && !error.is_acknowledged;
-            let (was, is) = (before.iter().any(is_open), after.iter().any(is_open));
+            let (was, is) = (before.is_some_and(is_open), after.as_ref().is_some_and(is_open));
             // With another step in it, the run is counted all the same.
-            if was != is && !has_other_open_unit(connection, run, unit, group)? {
+            if was != is && (change.is_only || !has_other_open_unit(connection, change, group)?) {
                 self.groups.entry(group.clone()).or_default().runs += i64::from(is) - i64::from(was);
             }
         }
         Ok(())
+    }
+
+    /// Takes all that a run has open out of the counts.
+    pub(crate) fn remove_run(&mut self, open: &[CountedError]) {
+        open.iter().for_each(|error| self.add(error, -1));
+        let groups: BTreeSet<&Arc<str>> =
+            open.iter().filter(|error| !error.is_acknowledged).map(|error| &error.group).collect();
+        for group in groups {
+            self.groups.entry(group.clone()).or_default().runs -= 1;
+        }
     }
 
     fn add(&mut self, error: &CountedError, by: i64) {
@@ -124,16 +139,14 @@ impl OpenChanges {
 /// already.
 fn has_other_open_unit(
     connection: &Connection,
-    run: RunId,
-    unit: Option<UnitRef>,
+    change: &OpenErrorChange,
     group: &str,
 ) -> Result<bool, StoreError> {
-    let Some(unit) = unit else { return Ok(false) };
-    let (step, item) = unit_columns(Some(unit));
+    let (step, item) = unit_columns(Some(change.unit));
     let sql = "SELECT 1 FROM open_error INDEXED BY open_error_group
         WHERE grp = ?1 AND run = ?2 AND NOT acknowledged AND (step, item) <> (?3, ?4) LIMIT 1";
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-    statement.exists(params![group, number(run.0)?, step, item]).map_err(store_error)
+    statement.exists(params![group, number(change.run.0)?, step, item]).map_err(store_error)
 }
 
 /// What is open of a group.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use rusqlite::{Transaction, params};
+use rusqlite::{OptionalExtension, Transaction, params};
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::id::RunId;
 use unstuck_core::model::unit::UnitRef;
@@ -13,7 +13,7 @@ use unstuck_store::contract::{ErrorId, StoreError};
 use crate::error::store_error;
 use crate::log_entry::to_text_in;
 use crate::pending_transaction::{PendingTransaction, unit_columns};
-use crate::table::error::open_count::{OpenChanges, load_counted};
+use crate::table::error::open_count::{COUNTED_OF_UNIT, OpenChanges, load_counted, read_counted};
 use crate::table::meta::put_number;
 use crate::table::number;
 use crate::table::prepare;
@@ -22,10 +22,21 @@ use crate::table::prepare;
 #[derive(Debug, Default)]
 pub(crate) struct ErrorChanges {
     pub(crate) recorded: Vec<(ErrorId, ErrorRecord)>,
-    pub(crate) open: Vec<(RunId, UnitRef, Option<OpenError>)>,
+    pub(crate) open: Vec<OpenErrorChange>,
     /// Policies that have taken an error, by id, and when.
     pub(crate) hits: Vec<(Arc<str>, Time)>,
     pub(crate) examined: Vec<RunId>,
+}
+
+/// The open error of a unit, as a stage leaves it.
+#[derive(Debug)]
+pub(crate) struct OpenErrorChange {
+    pub(crate) run: RunId,
+    pub(crate) unit: UnitRef,
+    /// `None` if it is resolved.
+    pub(crate) error: Option<OpenError>,
+    /// Whether it is known that no other unit of the run was or is in error.
+    pub(crate) is_only: bool,
 }
 
 /// Writes the errors of a stage, recorded and open. Groups and hits are counted once per commit, with
@@ -39,10 +50,8 @@ pub(crate) fn write_errors(
     if !changes.recorded.is_empty() {
         insert_errors(transaction, &changes.recorded, &mut buffer)?;
     }
-    for (run, unit, error) in &changes.open {
-        let before = load_counted(transaction, *run, Some(*unit))?;
-        write_open_error(transaction, *run, *unit, error.as_ref(), &mut buffer)?;
-        counts.change(transaction, *run, Some(*unit), &before)?;
+    if !changes.open.is_empty() {
+        write_open_errors(transaction, &changes.open, counts, &mut buffer)?;
     }
     for run in &changes.examined {
         let mut examined = prepare(transaction, "DELETE FROM unexamined WHERE run = ?1")?;
@@ -85,21 +94,38 @@ fn insert_errors(
     Ok(())
 }
 
-/// Replaces the open error of a unit, or deletes it if there is none any more.
-fn write_open_error(
+/// Replaces the open errors of units, or deletes those that are resolved, and moves the counts with them.
+fn write_open_errors(
     transaction: &Transaction<'_>,
-    run: RunId,
-    unit: UnitRef,
-    error: Option<&OpenError>,
+    changes: &[OpenErrorChange],
+    counts: &mut OpenChanges,
     buffer: &mut Vec<u8>,
 ) -> Result<(), StoreError> {
-    let (step, item) = unit_columns(Some(unit));
-    let run = number(run.0)?;
-    let Some(error) = error else {
-        let sql = "DELETE FROM open_error WHERE run = ?1 AND step = ?2 AND item = ?3";
-        prepare(transaction, sql)?.execute(params![run, step, item]).map_err(store_error)?;
-        return Ok(());
-    };
+    let mut before = prepare(transaction, COUNTED_OF_UNIT)?;
+    let mut delete =
+        prepare(transaction, "DELETE FROM open_error WHERE run = ?1 AND step = ?2 AND item = ?3")?;
+    for change in changes {
+        let (step, item) = unit_columns(Some(change.unit));
+        let place = [number(change.run.0)?, step, item];
+        let counted = before.query_row(place, read_counted).optional().map_err(store_error)?;
+        match &change.error {
+            Some(error) => put_open_error(transaction, place, error, buffer)?,
+            None if counted.is_some() => {
+                delete.execute(place).map_err(store_error)?;
+            }
+            None => {}
+        }
+        counts.change_unit(transaction, change, counted.as_ref())?;
+    }
+    Ok(())
+}
+
+fn put_open_error(
+    transaction: &Transaction<'_>,
+    [run, step, item]: [i64; 3],
+    error: &OpenError,
+    buffer: &mut Vec<u8>,
+) -> Result<(), StoreError> {
     let sql = "INSERT OR REPLACE INTO open_error
         (run, step, item, grp, flow, action, acknowledged, policy, policy_name, body)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
@@ -170,7 +196,7 @@ pub(crate) fn delete_errors(
     run: RunId,
     counts: &mut OpenChanges,
 ) -> Result<(), StoreError> {
-    let (id, before) = (run, load_counted(transaction, run, None)?);
+    counts.remove_run(&load_counted(transaction, run)?);
     let run = number(run.0)?;
     for sql in [
         "DELETE FROM error WHERE run = ?1",
@@ -179,5 +205,5 @@ pub(crate) fn delete_errors(
     ] {
         prepare(transaction, sql)?.execute([run]).map_err(store_error)?;
     }
-    counts.change(transaction, id, None, &before)
+    Ok(())
 }
