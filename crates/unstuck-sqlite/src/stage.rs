@@ -7,7 +7,7 @@ use unstuck_core::bulk::{BulkRef, TargetResult};
 use unstuck_core::clock::ClockRecord;
 use unstuck_core::decide::LeaseMove;
 use unstuck_core::downtime::shift_downtimes;
-use unstuck_core::errors::ErrorRecord;
+use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::event::{Event, Fact};
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::model::run::{Run, Slot};
@@ -151,12 +151,7 @@ impl SqliteStore {
         let RunChange { run, flow, mut events, payloads, wakeups, replaces_all, slot, leases, open_errors } =
             change;
         let id = run.id;
-        // Where a single error is resolved and none is left, there was no other.
-        let was_only = open_errors.len() == 1 && !run.attention().error;
-        job.errors.open.extend(open_errors.into_iter().map(|(unit, error)| {
-            let is_only = was_only && error.is_none();
-            OpenErrorChange { run: id, unit, error, is_only }
-        }));
+        job.errors.open.extend(list_open_error_changes(&run, open_errors));
         let shift = events.iter().map(Event::clock_shift).fold(0, i64::saturating_add);
         if shift != 0 {
             self.state.timers.shift_moved_leases(id, shift);
@@ -183,13 +178,12 @@ impl SqliteStore {
             self.state.payloads.put(payload, json.clone(), job.stage);
             job.payloads.push((id, payload, json));
         }
-        if let (Some(key), Some(1)) = (&run.key, events.first().map(|event| event.seq)) {
+        let is_new = events.first().is_some_and(|event| event.seq == 1);
+        if let Some(key) = run.key.as_ref().filter(|_| is_new) {
             self.state.keys.put(&flow, key, id, job.stage);
             job.keys.push((flow.clone(), key.clone(), id));
         }
-        if let (Some(labels), Some(1)) = (&run.labels, events.first().map(|event| event.seq)) {
-            job.labels.push((id, labels.clone()));
-        }
+        job.labels.extend(run.labels.as_ref().filter(|_| is_new).map(|labels| (id, labels.clone())));
         let mut prev = self.state.hot.get_mut(id).map_or(0, |hot| {
             hot.is_saved = false;
             hot.note_wakeups(&wakeups, &leases, replaces_all || shift != 0);
@@ -452,4 +446,17 @@ fn duplicate_payload(id: PayloadId) -> StoreError {
 /// Builds the error of a change that does not fit the state of a run.
 pub(crate) fn conflict(run: RunId, what: &str) -> StoreError {
     StoreError::Conflict(format!("{run} {what}"))
+}
+
+/// Lists what becomes of the open errors of a run. Where a single one is resolved and none is left, there was no other.
+fn list_open_error_changes(
+    run: &Run,
+    open_errors: Vec<(UnitRef, Option<OpenError>)>,
+) -> impl Iterator<Item = OpenErrorChange> + use<> {
+    let was_only = open_errors.len() == 1 && !run.attention().error;
+    let id = run.id;
+    open_errors.into_iter().map(move |(unit, error)| {
+        let is_only = was_only && error.is_none();
+        OpenErrorChange { run: id, unit, error, is_only }
+    })
 }

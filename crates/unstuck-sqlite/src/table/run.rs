@@ -243,7 +243,9 @@ fn write_row(
 ) -> Result<(), StoreError> {
     let RunSummary { state, parent, attention, flow: version, .. } = row.summary;
     for (state, by) in [(row.before, -1), (Some(state), 1)] {
-        state.iter().for_each(|state| counts.add(row.run, *state, parent.is_some(), &row.flow, by));
+        if let Some(state) = state {
+            counts.add(row.run, state, parent.is_some(), &row.flow, by);
+        }
     }
     let parent = parent.map(|parent| number(parent.0)).transpose()?;
     let summary = stored_summary::write_summary_text(&mut statements.buffer, &row.summary)?;

@@ -295,11 +295,6 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
         CREATE INDEX error_group_last ON error_group (last);
         CREATE INDEX run_open ON run (id) WHERE state NOT IN ('completed', 'failed', 'cancelled', 'superseded');
         CREATE INDEX run_not_completed ON run (id) WHERE state <> 'completed';
-        DROP TABLE flow_status;
-        DROP TABLE idempotency;
-        DROP TABLE audit;
-        DROP TABLE token;
-        DROP TABLE token_use;
         PRAGMA user_version = 5;";
     connection.execute_batch(older).expect("written");
     drop(connection);
@@ -313,7 +308,7 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
 
 /// It had an index by state and one by version, and one of each for runs with a step in error or held.
 #[test]
-fn a_store_of_schema_11_lists_runs_by_state_and_flow_as_before() {
+fn a_store_of_schema_12_lists_runs_by_state_and_flow_as_before() {
     let folder = tempfile::tempdir().expect("a folder");
     let room = MemoryLimits { max_runs: 0, max_tail: 0 };
     let mut driver = Driver::new(SqliteStore::open_with(folder.path(), room).expect("opens"));
@@ -337,7 +332,7 @@ fn a_store_of_schema_11_lists_runs_by_state_and_flow_as_before() {
         CREATE INDEX run_version ON run (version, state, (parent IS NOT NULL)) WHERE version IS NOT NULL;
         CREATE INDEX run_rests ON run (rests, (parent IS NOT NULL)) WHERE rests > 0;
         CREATE INDEX run_version_rests ON run (version, rests, (parent IS NOT NULL)) WHERE rests > 0;
-        PRAGMA user_version = 11;";
+        PRAGMA user_version = 12;";
     connection.execute_batch(older).expect("written");
     drop(connection);
     let mut store = SqliteStore::open_with(folder.path(), room).expect("opens");

@@ -51,7 +51,7 @@ pub(super) fn load_counted(connection: &Connection, run: RunId) -> Result<Vec<Co
     rows.and_then(Iterator::collect).map_err(store_error)
 }
 
-/// Reads the columns grp, acknowledged and policy_name.
+/// Reads the columns `grp`, `acknowledged` and `policy_name`.
 pub(super) fn read_counted(row: &Row<'_>) -> Result<CountedError, rusqlite::Error> {
     let (group, policy): (String, Option<String>) = (row.get(0)?, row.get(2)?);
     Ok(CountedError { group: group.into(), is_acknowledged: row.get(1)?, policy: policy.map(Arc::from) })
@@ -78,7 +78,9 @@ impl OpenChanges {
     ) -> Result<(), StoreError> {
         let after = change.error.as_ref().map(CountedError::of);
         for (error, by) in [(before, -1), (after.as_ref(), 1)] {
-            error.iter().for_each(|error| self.add(error, by));
+            if let Some(error) = error {
+                self.add(error, by);
+            }
         }
         let groups: BTreeSet<&Arc<str>> =
             before.iter().copied().chain(&after).map(|error| &error.group).collect();
@@ -95,7 +97,9 @@ impl OpenChanges {
 
     /// Takes all that a run has open out of the counts.
     pub(crate) fn remove_run(&mut self, open: &[CountedError]) {
-        open.iter().for_each(|error| self.add(error, -1));
+        for error in open {
+            self.add(error, -1);
+        }
         let groups: BTreeSet<&Arc<str>> =
             open.iter().filter(|error| !error.is_acknowledged).map(|error| &error.group).collect();
         for group in groups {
