@@ -1,10 +1,11 @@
-//! The chores of the project: `cargo xtask test|tidy|bench|simulate|fuzz|mutants`.
+//! The chores of the project: `cargo xtask test|tidy|bench|simulate|fuzz|mutants|schemathesis`.
 
 mod bench;
 mod fuzz;
 mod mutants;
 mod repo;
 mod rust;
+mod schemathesis;
 mod simulate;
 mod test;
 mod tidy;
@@ -20,6 +21,7 @@ Usage: cargo xtask <chore>
   bench <name> [args]  a benchmark, in release mode; without a name: which there are
   simulate [args]      the engine under faults, many seeds (--seeds N --from S) or one (--seed N)
   fuzz [target ...]    looks for bytes that break a promise, with libFuzzer: `--minutes N`, `--keep`
+  schemathesis         requests by the thousand against a server, made from its description
   mutants [name ...]   mistakes made on purpose, in a copy of the tree: the simulator must catch each
 ";
 
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root),
         ["bench", rest @ ..] => bench::run(&root, rest),
         ["simulate", rest @ ..] => simulate::run(&root, rest),
+        ["schemathesis"] => schemathesis::run(&root),
         ["fuzz", rest @ ..] => fuzz::run(&root, rest),
         ["mutants", rest @ ..] => mutants::run(&root, rest),
         ["help" | "--help" | "-h"] => {
@@ -39,7 +42,9 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         [] => wrong_usage("no chore given"),
-        ["test" | "tidy", extra, ..] => wrong_usage(&format!("unexpected argument `{extra}`")),
+        ["test" | "tidy" | "schemathesis", extra, ..] => {
+            wrong_usage(&format!("unexpected argument `{extra}`"))
+        }
         [other, ..] => wrong_usage(&format!("unknown chore `{other}`")),
     }
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use crate::tidy;
 use crate::tools::{self, Tool};
+use crate::{schemathesis, tidy};
 use tally::{Outcome, Tally};
 
 /// Runs every check, even after a failure. The last line is `N passed, N failed`.
@@ -22,6 +22,8 @@ pub(crate) fn run(root: &Path) -> ExitCode {
         Ok(tally) => outcome.tests(tally),
         Err(why) => outcome.check("tests", Err(why)),
     }
+    let needs = [Tool::CCompiler];
+    outcome.check("schemathesis", run_step("schemathesis", &needs, root, || schemathesis::check(root)));
     report_outcome(&outcome)
 }
 
