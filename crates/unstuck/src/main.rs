@@ -47,7 +47,7 @@ enum Command {
     Serve(command::serve::Arguments),
     Start(command::start::Arguments),
     Flow(command::flow::Arguments),
-    Runs(command::runs::Arguments),
+    Runs(Box<command::runs::Arguments>),
     Status(command::status::Arguments),
     Show(command::show::Arguments),
     Explain(command::explain::Arguments),

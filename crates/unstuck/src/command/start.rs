@@ -127,13 +127,12 @@ fn wait_and_show(place: &StoreLocation, run: &str, format: Format) -> CommandRes
 fn wait_for_rest(place: &StoreLocation, run: &str) -> Result<String, CommandError> {
     let mut rest = FIRST_REST;
     loop {
-        let document = match &place.server {
+        let document = if let Some(server) = &place.server {
             // The server answers when the run rests.
-            Some(server) => server.wait_for_run(run).map_err(connection::unanswered_query)?,
-            None => {
-                let view: RunView = place.read(Query::Show { run: run.to_owned() })?.read()?;
-                view.run.get().to_owned()
-            }
+            server.wait_for_run(run).map_err(connection::unanswered_query)?
+        } else {
+            let view: RunView = place.read(Query::Show { run: run.to_owned() })?.read()?;
+            view.run.get().to_owned()
         };
         if !matches!(state_of(&document).as_str(), "queued" | "running" | "waiting") {
             return Ok(document);

@@ -56,12 +56,12 @@ impl Request {
     }
 
     /// The same, to another host.
-    pub(crate) fn to_host(self, host: &str) -> Request {
+    pub(crate) fn for_host(self, host: &str) -> Request {
         Request { head: self.head.replace("Host: localhost", &format!("Host: {host}")), ..self }
     }
 
     pub(crate) fn header(mut self, name: &str, value: &str) -> Request {
-        self.head += &format!("{name}: {value}\r\n");
+        self.head.extend([name, ": ", value, "\r\n"]);
         self
     }
 

@@ -50,7 +50,7 @@ fn commands(block: &str) -> Vec<(&str, String)> {
     for line in block.lines() {
         match (line.strip_prefix("$ "), commands.last_mut()) {
             (Some(command), _) => commands.push((command, String::new())),
-            (None, Some((_, output))) => *output += &format!("{line}\n"),
+            (None, Some((_, output))) => output.extend([line, "\n"]),
             (None, None) => {}
         }
     }

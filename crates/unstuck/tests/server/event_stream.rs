@@ -64,7 +64,7 @@ impl EventStream {
         let mut has_data = false;
         for line in block.lines() {
             match line.split_once(": ") {
-                Some(("event", kind)) => message.kind = kind.to_owned(),
+                Some(("event", kind)) => kind.clone_into(&mut message.kind),
                 Some(("data", data)) => {
                     message.data = serde_json::from_str(data).expect("it is JSON");
                     has_data = true;

@@ -151,8 +151,8 @@ fn a_reader_that_takes_nothing_holds_up_nobody() {
     let run = server.start_order("last");
     approve(&server, &run);
     let told = reader.until(is_end(&run));
-    let begun = told.iter().filter(|event| event["number"] == 1).count();
-    assert_eq!(begun, 10_001);
+    let starts = told.iter().filter(|event| event["number"] == 1).count();
+    assert_eq!(starts, 10_001);
     assert_eq!(server.get("/health/ready").status, 200);
 }
 

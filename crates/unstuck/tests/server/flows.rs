@@ -50,7 +50,7 @@ fn flows_are_listed_by_name_page_by_page() {
         let lines = page["flows"].as_array().expect("it is a list").clone();
         names.extend(lines.into_iter().map(|line| (line["flow"].clone(), line["open"].clone())));
         let Some(next) = page["next"].as_str() else { break };
-        after = next.to_owned();
+        next.clone_into(&mut after);
     }
     let wanted = [("broken", 0), ("held", 0), ("order", 1), ("quick", 0)];
     assert_eq!(names, wanted.map(|(name, open)| (json!(name), json!(open))));

@@ -100,7 +100,7 @@ fn check_all(server: &Server, all: &Acknowledged) {
             found.entry(text("key")).or_default().push(text("id"));
         }
         let Some(next) = page["next"].as_str() else { break };
-        after = next.to_owned();
+        next.clone_into(&mut after);
     }
     for (key, run) in all {
         assert_eq!(found.get(key), Some(&vec![run.clone()]), "{key}");

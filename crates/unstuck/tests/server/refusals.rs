@@ -32,7 +32,7 @@ fn every_answer_has_a_number_and_the_version() {
         Request::new("PUT", "/v1/runs"),
         Request::new("GET", "/v1/runs/%FF"),
         Request::new("GET", "/v1/runs?nothing=1"),
-        Request::new("GET", "/v1/runs").to_host("example.com"),
+        Request::new("GET", "/v1/runs").for_host("example.com"),
     ] {
         let named = server.ask(&request.clone().header("Request-Id", "mine-17"));
         assert_eq!(named.header("request-id"), Some("mine-17"));
@@ -168,7 +168,7 @@ fn what_is_too_large_is_refused_with_its_maximum() {
 fn pages_of_other_sites_are_refused() {
     let server = Server::start();
     for host in ["example.com", "localhost.example.com", "127.0.0.1.nip.io", "0.0.0.0", ""] {
-        let (status, kind, _) = server.ask(&Request::new("GET", "/v1/runs").to_host(host)).problem();
+        let (status, kind, _) = server.ask(&Request::new("GET", "/v1/runs").for_host(host)).problem();
         assert_eq!((status, kind.as_str()), (403, "forbidden"), "{host}");
     }
     for origin in ["http://example.com", "null", "https://localhost.example.com", "file://"] {
@@ -178,7 +178,7 @@ fn pages_of_other_sites_are_refused() {
         assert_eq!((status, kind.as_str()), (403, "forbidden"), "{origin}");
     }
     for (host, origin) in [("127.0.0.1:7070", "http://127.0.0.1:7070"), ("[::1]", "http://localhost:3000")] {
-        let request = Request::new("GET", "/v1/runs").to_host(host).header("Origin", origin);
+        let request = Request::new("GET", "/v1/runs").for_host(host).header("Origin", origin);
         assert_eq!(server.ask(&request).status, 200, "{host} {origin}");
     }
     // The target of a request counts more than its header.

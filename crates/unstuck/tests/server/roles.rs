@@ -91,7 +91,7 @@ fn the_first_token_shuts_out_whoever_has_none() {
     assert_eq!(server.get("/v1/runs").problem().1, "unauthenticated");
     get_as(&server, &admin, "/v1/runs").with(200);
     // The names of this machine matter only where there are no tokens.
-    let elsewhere = with_token(Request::new("GET", "/v1/runs").to_host("unstuck.example"), &admin);
+    let elsewhere = with_token(Request::new("GET", "/v1/runs").for_host("unstuck.example"), &admin);
     server.ask(&elsewhere).with(200);
     // Over a restart, too.
     let server = Server::start_on(&server.stop(), &[]);

@@ -50,7 +50,7 @@ fn a_run_is_listed_shown_and_explained() {
         runs.iter().map(|run| run["id"].as_str().expect("it is an id").to_owned()).collect()
     };
     let first = server.get("/v1/runs?limit=1").with(200);
-    assert_eq!(ids(&first), [held.clone()]);
+    assert_eq!(ids(&first), std::slice::from_ref(&held));
     let next = first["next"].as_str().expect("there is more");
     let second = server.get(&format!("/v1/runs?limit=1&after={next}")).with(200);
     assert_eq!((ids(&second), &second["next"]), (vec![order.clone()], &Value::Null));
