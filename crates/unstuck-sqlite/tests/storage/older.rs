@@ -481,6 +481,12 @@ fn runs_of_schema_10_are_found_by_filters_that_came_later() {
     assert_eq!(rows, 4, "those that are not final have rows too");
     let older = "DROP TABLE run_label;
         UPDATE run SET summary = json_remove(summary, '$.s', '$.a', '$.x');
+        DROP INDEX run_list;
+        DROP INDEX run_rests;
+        CREATE INDEX run_state ON run (state, (parent IS NOT NULL));
+        CREATE INDEX run_version ON run (version, state, (parent IS NOT NULL)) WHERE version IS NOT NULL;
+        CREATE INDEX run_rests ON run (rests, (parent IS NOT NULL)) WHERE rests > 0;
+        CREATE INDEX run_version_rests ON run (version, rests, (parent IS NOT NULL)) WHERE rests > 0;
         PRAGMA user_version = 11;";
     connection.execute_batch(older).expect("written");
     drop(connection);
