@@ -59,7 +59,7 @@ impl<S: Store> Engine<S> {
             self.record_unchanged(&order.call, outcome)?;
             return Ok(change);
         }
-        let ledger = order.call.ledger(at, outcome, vec![entry(order, &change, at)]);
+        let ledger = order.call.ledger(at, outcome, vec![build_audit_record(order, &change, at)]);
         let stored = TokensChange { tokens: vec![change.after.clone()], last_id: self.ids.last(), ledger };
         self.store.put_tokens(stored, self.known.tokens)?;
         self.known.tokens = self.store.versions()?.tokens;
@@ -74,7 +74,7 @@ impl<S: Store> Engine<S> {
     }
 }
 
-fn entry(order: &TokenOrder, change: &TokenChange, at: Time) -> AuditRecord {
+fn build_audit_record(order: &TokenOrder, change: &TokenChange, at: Time) -> AuditRecord {
     AuditRecord {
         at,
         by: order.by.clone(),

@@ -80,14 +80,14 @@ const LONGEST_KEY: usize = 255;
 
 impl Call {
     /// Returns what comes with a change: its key, its condition, and what the audit is told.
-    pub(crate) fn context(&self) -> Result<EngineCall, Problem> {
+    pub(crate) fn context(&self, reason: Option<String>) -> Result<EngineCall, Problem> {
         let by = Actor::User(self.caller.name.clone());
         let origin = CallOrigin {
             user: self.caller.user.clone(),
             from: Some(self.caller.peer.to_string().into()),
             request_id: Some(self.id.as_str().into()),
         };
-        let audit = Some(AuditContext { by, reason: None, origin });
+        let audit = Some(AuditContext { by, reason: reason.map(Arc::from), origin });
         Ok(EngineCall { expected: self.expected()?, idempotency: self.idempotency_key()?, audit })
     }
 

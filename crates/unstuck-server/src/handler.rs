@@ -32,12 +32,17 @@ impl Call {
 
     /// Returns the view of a query, as JSON.
     pub(crate) fn query_json(&self, query: &Query) -> Result<String, Problem> {
-        self.app.service.run_query(self.app.reader(), query).map_err(Problem::from)
+        self.app.service.answer_query(self.app.reader(), query).map_err(Problem::from)
     }
 
     /// Carries out a change once, and answers with its view. A repeat under the same key that overtakes its original waits for it.
     pub(crate) fn change_once(&self, request: &Request) -> Answered {
-        let (app, context) = (&self.app, self.context()?);
+        self.change_because(request, None)
+    }
+
+    /// The same, with why: for the audit, where the change itself has no place for it.
+    pub(crate) fn change_because(&self, request: &Request, reason: Option<String>) -> Answered {
+        let (app, context) = (&self.app, self.context(reason)?);
         let original = match &context.idempotency {
             None => None,
             Some(key) => Some(app.in_flight.enter_blocking(&key.scope, &key.key).ok_or_else(|| {

@@ -1,5 +1,5 @@
 //! The HTTP API of a store and its engine: connections, who calls and what they may do, a table of routes, and handlers that
-//! read a request, ask the service once and write its view. Nothing is decided here.
+//! read a request, ask the service once and write its view. Nothing is decided here. It is tested over real sockets, in the tests of the binary.
 
 mod access;
 mod answer;

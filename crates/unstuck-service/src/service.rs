@@ -132,7 +132,7 @@ impl Service {
     fn handle_once(&self, handle: &Handle, request: Request, call: &Call) -> Result<String, ServiceError> {
         match request {
             Request::Query(Query::Trial(of)) => to_json(&try_policies::try_with_engine(handle, of)?),
-            Request::Query(query) => self.run_query(handle.reader(), &query),
+            Request::Query(query) => self.answer_query(handle.reader(), &query),
             Request::Change(change) => change_run::change_run(self, handle, change, call),
             Request::Policies(request) => change_policies::change_policies(handle, request, call),
             Request::Bulk(request) => bulk::change_bulk(self, handle, request, call),
@@ -143,7 +143,7 @@ impl Service {
     }
 
     /// Answers a query from the store alone.
-    pub fn run_query(&self, reader: &dyn Reader, query: &Query) -> Result<String, ServiceError> {
+    pub fn answer_query(&self, reader: &dyn Reader, query: &Query) -> Result<String, ServiceError> {
         let flows = &self.flows;
         catch_panic(|| match query {
             Query::Owner => to_json(&std::process::id()),

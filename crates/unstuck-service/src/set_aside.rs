@@ -158,11 +158,11 @@ mod tests {
         let (mut store, service) = unusable();
         let reader = store.reader();
         let wanted = RunsQuery { limit: 9, ..RunsQuery::default() };
-        let page = service.run_query(&*reader, &Query::Runs(Box::new(wanted))).expect("lists");
+        let page = service.answer_query(&*reader, &Query::Runs(Box::new(wanted))).expect("lists");
         let explain = Query::ExplainPage { run: "@latest".into(), columns: None };
-        let explained = service.run_query(&*reader, &explain).expect("explains");
+        let explained = service.answer_query(&*reader, &explain).expect("explains");
         let show = Query::Show { run: "@latest".into() };
-        let shown = service.run_query(&*reader, &show).expect("shows");
+        let shown = service.answer_query(&*reader, &show).expect("shows");
         for text in [&page, &explained, &shown] {
             let text = text.replace("\\n", " ");
             let words: Vec<&str> = text.split_whitespace().collect();
@@ -217,7 +217,7 @@ mod tests {
             let readings =
                 [wanted, Query::Show { run: "@latest".into() }, Query::Explain { run: "@latest".into() }];
             let [runs, show, explain] = readings.map(|reading| {
-                let text = service.run_query(&*reader, &reading).expect("reads");
+                let text = service.answer_query(&*reader, &reading).expect("reads");
                 serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
             });
             [runs["runs"][0].clone(), show["run"].clone(), explain]
@@ -246,7 +246,7 @@ mod tests {
             Query::ExplainPage { run: run.id.to_string(), columns: None },
             Query::Show { run: run.id.to_string() },
         ] {
-            let text = service.run_query(&*reader, &reading).expect("reads").replace("\\n", " ");
+            let text = service.answer_query(&*reader, &reading).expect("reads").replace("\\n", " ");
             assert!(text.contains("processing it failed 3 times"), "{text}");
         }
     }

@@ -19,7 +19,7 @@ pub(crate) fn begin(call: &Call) -> Answered {
     let dry_run = call.parameters.flag("dryRun").unwrap_or(false);
     let new = build_order(body, dry_run)?;
     let status = if dry_run { StatusCode::OK } else { StatusCode::ACCEPTED };
-    Ok(change(call, BulkOperation::Begin(Box::new(new)))?.with_status(status))
+    Ok(change(call, BulkOperation::Begin(Box::new(new)), None)?.with_status(status))
 }
 
 fn build_order(body: BulkBody, dry_run: bool) -> Result<NewBulk, Problem> {
@@ -104,20 +104,20 @@ pub(crate) fn targets(call: &Call) -> Answered {
 }
 
 pub(crate) fn pause(call: &Call) -> Answered {
-    let (ReasonBody { reason: _ }, bulk) = (call.json()?, call.part("bulk").to_owned());
-    change(call, BulkOperation::Pause { bulk })
+    let (ReasonBody { reason }, bulk) = (call.json()?, call.part("bulk").to_owned());
+    change(call, BulkOperation::Pause { bulk }, reason)
 }
 
 pub(crate) fn unpause(call: &Call) -> Answered {
-    let (ReasonBody { reason: _ }, bulk) = (call.json()?, call.part("bulk").to_owned());
-    change(call, BulkOperation::Unpause { bulk })
+    let (ReasonBody { reason }, bulk) = (call.json()?, call.part("bulk").to_owned());
+    change(call, BulkOperation::Unpause { bulk }, reason)
 }
 
 pub(crate) fn cancel(call: &Call) -> Answered {
-    let (ReasonBody { reason: _ }, bulk) = (call.json()?, call.part("bulk").to_owned());
-    change(call, BulkOperation::Cancel { bulk })
+    let (ReasonBody { reason }, bulk) = (call.json()?, call.part("bulk").to_owned());
+    change(call, BulkOperation::Cancel { bulk }, reason)
 }
 
-fn change(call: &Call, what: BulkOperation) -> Answered {
-    call.change_once(&Request::Bulk(BulkRequest { by: call.by(), what }))
+fn change(call: &Call, what: BulkOperation, reason: Option<String>) -> Answered {
+    call.change_because(&Request::Bulk(BulkRequest { by: call.by(), what }), reason)
 }

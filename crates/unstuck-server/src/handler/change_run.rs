@@ -26,8 +26,8 @@ pub(crate) fn acknowledge(call: &Call) -> Answered {
 }
 
 pub(crate) fn choose(call: &Call) -> Answered {
-    let ChooseBody { step, choice, reason: _ } = call.json()?;
-    call.change(RunOperation::Choose { step, choice })
+    let ChooseBody { step, choice, reason } = call.json()?;
+    call.change_for(RunOperation::Choose { step, choice }, reason)
 }
 
 pub(crate) fn complete(call: &Call) -> Answered {
@@ -46,8 +46,8 @@ pub(crate) fn pause(call: &Call) -> Answered {
 }
 
 pub(crate) fn unpause(call: &Call) -> Answered {
-    let ReasonBody { reason: _ } = call.json()?;
-    call.change(RunOperation::Unpause)
+    let ReasonBody { reason } = call.json()?;
+    call.change_for(RunOperation::Unpause, reason)
 }
 
 pub(crate) fn cancel(call: &Call) -> Answered {
@@ -75,11 +75,11 @@ pub(crate) fn signal_key(call: &Call) -> Answered {
         problem.about.state = Some("unknown".to_owned());
         Problem::from(problem)
     })?;
-    call.change_run(run.to_string(), RunOperation::Signal { name, payload: text_or_null(payload) })
+    call.change_run(run.to_string(), RunOperation::Signal { name, payload: text_or_null(payload) }, None)
 }
 
 pub(crate) fn rerun(call: &Call) -> Answered {
-    let RerunBody { what, steps, input, step_input, reason: _ } = call.json()?;
+    let RerunBody { what, steps, input, step_input, reason } = call.json()?;
     let again = match what.unwrap_or(RerunWhat::Continue) {
         RerunWhat::Steps if steps.is_empty() => {
             return Err(Problem::bad_field("steps", "name at least one step, or use `what: continue`"));
@@ -91,11 +91,12 @@ pub(crate) fn rerun(call: &Call) -> Answered {
         RerunWhat::Continue => RerunScope::Continue,
         RerunWhat::All => RerunScope::All,
     };
-    call.change(RunOperation::Rerun {
+    let what = RunOperation::Rerun {
         again,
         input: input.as_deref().map(text_of),
         step_input: step_input.as_deref().map(text_of),
-    })
+    };
+    call.change_for(what, reason)
 }
 
 pub(crate) fn forget(call: &Call) -> Answered {
@@ -105,15 +106,20 @@ pub(crate) fn forget(call: &Call) -> Answered {
 impl Call {
     /// Does something to the run that the path names.
     fn change(&self, what: RunOperation) -> Answered {
-        self.change_run(self.part("run").to_owned(), what)
+        self.change_run(self.part("run").to_owned(), what, None)
     }
 
-    fn change_run(&self, run: String, what: RunOperation) -> Answered {
+    /// The same, with a reason that only the audit has a place for.
+    fn change_for(&self, what: RunOperation, reason: Option<String>) -> Answered {
+        self.change_run(self.part("run").to_owned(), what, reason)
+    }
+
+    fn change_run(&self, run: String, what: RunOperation, reason: Option<String>) -> Answered {
         let by = self.by();
         if self.caller.is_limited() {
             self.check_flow_of(&run)?;
         }
-        self.change_once(&Request::Change(RunRequest { run, by, what }))
+        self.change_because(&Request::Change(RunRequest { run, by, what }), reason)
     }
 
     /// Refuses a run of a flow that is not the token's.

@@ -73,13 +73,13 @@ pub(crate) fn delete(call: &Call) -> Answered {
 }
 
 pub(crate) fn enable(call: &Call) -> Answered {
-    let ReasonBody { reason: _ } = call.json()?;
-    change(call, PolicyOperation::Enable { names: vec![call.part("name").to_owned()] })
+    let ReasonBody { reason } = call.json()?;
+    change_for(call, PolicyOperation::Enable { names: vec![call.part("name").to_owned()] }, reason)
 }
 
 pub(crate) fn disable(call: &Call) -> Answered {
-    let ReasonBody { reason: _ } = call.json()?;
-    change(call, PolicyOperation::Disable { names: vec![call.part("name").to_owned()] })
+    let ReasonBody { reason } = call.json()?;
+    change_for(call, PolicyOperation::Disable { names: vec![call.part("name").to_owned()] }, reason)
 }
 
 /// Enables, disables or deletes several policies, as a whole or not at all.
@@ -171,5 +171,10 @@ pub(crate) fn audit(call: &Call) -> Answered {
 }
 
 fn change(call: &Call, what: PolicyOperation) -> Answered {
-    call.change_once(&Request::Policies(PolicyRequest { by: call.by(), what }))
+    change_for(call, what, None)
+}
+
+/// The same, with a reason that only the audit has a place for.
+fn change_for(call: &Call, what: PolicyOperation, reason: Option<String>) -> Answered {
+    call.change_because(&Request::Policies(PolicyRequest { by: call.by(), what }), reason)
 }

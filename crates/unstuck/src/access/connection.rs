@@ -177,7 +177,7 @@ impl StoreLocation {
         let silent = Some(SilentOwner { process, is_stopped });
         let service = Service { option: self.option.clone(), silent, ..Service::default() };
         let reader = SqliteReader::open_beside(&self.directory)?;
-        service.run_query(&reader, query).map_err(CommandError::from)
+        service.answer_query(&reader, query).map_err(CommandError::from)
     }
 
     /// Opens a store that no other process has. A query can be answered from a full or read-only disk too.
@@ -204,8 +204,10 @@ impl StoreLocation {
     fn handle_alone(&self, opened: Opened, request: &Request) -> Result<String, CommandError> {
         let service = Service { option: self.option.clone(), ..Service::default() };
         let answer = match (opened, request) {
-            (Opened::ForReading(reader), Request::Query(query)) => service.run_query(&reader, query),
-            (Opened::Owned(mut store), Request::Query(query)) => service.run_query(&*store.reader(), query),
+            (Opened::ForReading(reader), Request::Query(query)) => service.answer_query(&reader, query),
+            (Opened::Owned(mut store), Request::Query(query)) => {
+                service.answer_query(&*store.reader(), query)
+            }
             (Opened::WithEngine(engine), request) => {
                 // This engine executes nothing, but ends processes that a killed engine has left.
                 let runtime = Runtime::start(*engine, vec![Box::new(ProcessExecutor::new(0))], None);

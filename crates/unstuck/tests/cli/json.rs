@@ -87,16 +87,21 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     tell("check", &[1], &["check", &plan, &flow]);
     tell("rehearsal", &[0], &["rehearse", &flow, "--plan", &plan, "--runs", "2"]);
     tell("weakPoints", &[0], &["rehearse", &flow, "--plan", "auto", "--max-pairs", "3"]);
-    found.extend(token_documents(&store));
+    found.extend(token_and_flow_documents(&store, &flow));
     found
 }
 
-fn token_documents(store: &Store) -> Vec<(&'static str, String, Value)> {
-    let commands: [(&str, &[&str]); 4] = [
+fn token_and_flow_documents(store: &Store, flow: &str) -> Vec<(&'static str, String, Value)> {
+    let commands: [(&str, &[&str]); 9] = [
         ("tokenChanged", &["token", "create", "ops", "--role", "operator", "--expires-in", "90d"]),
         ("tokenChanged", &["token", "rotate", "ops"]),
         ("tokens", &["token", "list"]),
         ("tokenChanged", &["token", "revoke", "ops"]),
+        ("flowsApplied", &["flow", "apply", flow, "--dry-run"]),
+        ("flowsApplied", &["flow", "apply", flow]),
+        ("flows", &["flow", "list"]),
+        ("flow", &["flow", "show", "shapes"]),
+        ("changed", &["start", "shapes"]),
     ];
     let tell = |(name, command): (&'static str, &[&str])| {
         let ran = store.unstuck(&[command, &["-o", "json"]].concat());
@@ -132,7 +137,7 @@ fn what_the_commands_print_is_what_their_schemas_say() {
     let schema = unstuck(&["schema", "--documents", "problem"]).json();
     let problem: Value = serde_json::from_str(&problem).expect("it is JSON");
     assert!(jsonschema::validator_for(&schema).expect("it is a schema").is_valid(&problem), "{problem}");
-    assert_eq!(unstuck(&["schema", "--documents"]).json()["anyOf"].as_array().map(Vec::len), Some(30));
+    assert_eq!(unstuck(&["schema", "--documents"]).json()["anyOf"].as_array().map(Vec::len), Some(35));
 }
 
 #[test]
