@@ -34,7 +34,7 @@ fn the_power_goes_at_any_moment() {
     let seeds = seeds(130);
     for seed in &seeds {
         let options = small_limits(&mut Random::new(*seed));
-        let make = || Fixture::on_a_disk(options.clone(), Power::failing(*seed, 60, &tally));
+        let make = || Fixture::on_a_disk(options.clone(), Power::failing(*seed, 120, &tally));
         check_stores_agree(MemoryStore::deferred, make, *seed, 60);
     }
     let counts = tally.counts();
@@ -60,7 +60,7 @@ fn the_power_goes_while_a_thread_writes() {
     let seeds = seeds(30);
     for seed in &seeds {
         let options = Options { hand: WriteMode::Thread, ..small_limits(&mut Random::new(*seed)) };
-        let make = || Fixture::on_a_disk(options.clone(), Power::failing(*seed, 60, &tally));
+        let make = || Fixture::on_a_disk(options.clone(), Power::failing(*seed, 120, &tally));
         check_stores_agree(MemoryStore::deferred, make, *seed, 60);
     }
     let crashes: usize = tally.counts().values().sum();

@@ -15,7 +15,7 @@ use crate::support::small_limits;
 fn is_caught(lies: Lies) -> bool {
     (0..60).any(|seed| {
         let options = small_limits(&mut Random::new(seed));
-        let power = || Power::failing(seed, 60, &Tally::default()).lying(lies);
+        let power = || Power::failing(seed, 120, &Tally::default()).lying(lies);
         let make = || Fixture::on_a_disk(options.clone(), power());
         catch_unwind(AssertUnwindSafe(|| check_stores_agree(MemoryStore::deferred, make, seed, 60))).is_err()
     })

@@ -87,6 +87,9 @@ fn lose_answers(chance: &mut Chance, acts: &mut Vec<TimedAct>, count: usize) {
     if !chance.percent(50) {
         return;
     }
+    // While nobody knows what became of a change of a bulk action, whoever has news for it asks again without a rest: that is
+    // to be mended first.
+    acts.retain(|act| !matches!(act.act, PlannedAct::ChangeBulk(..)));
     for _ in 0..chance.between(1, 4) {
         let place = chance.below(acts.len().max(1));
         let Some(TimedAct { at, node, .. }) = acts.get(place) else { return };
