@@ -89,7 +89,9 @@ pub fn run_in_memory(seed: u64) -> Report {
 pub fn run_plan_in_memory(plan: &Plan, keeps_lines: bool) -> Report {
     if plan.has_several_nodes() {
         let shared = || {
-            let store = SharedStore::new(MemoryStore::deferred());
+            let mut store = MemoryStore::deferred();
+            store.set_lanes(plan.lanes);
+            let store = SharedStore::new(store);
             store.tell_time();
             store
         };

@@ -7,7 +7,8 @@ use unstuck_sim::simulate::sweep::{explain, sweep};
 const SEEDS: u64 = 20_000;
 
 /// Every fault that must have fired.
-const FAULTS: [&str; 54] = [
+const FAULTS: [&str; 56] = [
+    "a batch is loaded late",
     "a run that another server has",
     "a server dies for good",
     "a server falls behind",
@@ -41,6 +42,7 @@ const FAULTS: [&str; 54] = [
     "reply lost",
     "run busy",
     "several attempts lost at once",
+    "several batches under way",
     "sign of life lost",
     "stage failed: away",
     "stage failed: broken",

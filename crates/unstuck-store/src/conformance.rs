@@ -92,6 +92,22 @@ pub trait TestStore: Store + Sized {
         0
     }
 
+    /// Holds back what batches ask for from now on, or gives it at once; returns whether this store can hold it back.
+    fn hold_loads(&mut self, holds: bool) -> bool {
+        let _ = holds;
+        false
+    }
+
+    /// Gives the newest batch what it has asked for, before older ones; returns whether there is one.
+    fn give_newest_load(&mut self) -> bool {
+        false
+    }
+
+    /// Returns whether a batch of this handle waits for what it has asked for.
+    fn has_held_loads(&mut self) -> bool {
+        false
+    }
+
     /// Returns whether something that was staged by this handle may wait to be made durable.
     fn is_awaiting_disk(&mut self) -> bool {
         true
@@ -161,6 +177,19 @@ impl TestStore for MemoryStore {
 
     fn look_up_outcomes(&mut self) -> usize {
         MemoryStore::look_up_outcomes(self)
+    }
+
+    fn hold_loads(&mut self, holds: bool) -> bool {
+        MemoryStore::hold_loads(self, holds);
+        true
+    }
+
+    fn give_newest_load(&mut self) -> bool {
+        MemoryStore::give_newest_load(self)
+    }
+
+    fn has_held_loads(&mut self) -> bool {
+        MemoryStore::has_held_loads(self)
     }
 
     fn is_awaiting_disk(&mut self) -> bool {

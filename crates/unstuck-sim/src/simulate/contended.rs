@@ -117,6 +117,18 @@ impl<S: TestStore> TestStore for Contended<S> {
         self.inner.look_up_outcomes()
     }
 
+    fn hold_loads(&mut self, holds: bool) -> bool {
+        self.inner.hold_loads(holds)
+    }
+
+    fn give_newest_load(&mut self) -> bool {
+        self.inner.give_newest_load()
+    }
+
+    fn has_held_loads(&mut self) -> bool {
+        self.inner.has_held_loads()
+    }
+
     fn is_awaiting_disk(&mut self) -> bool {
         self.inner.is_awaiting_disk()
     }

@@ -31,6 +31,8 @@ pub struct Plan {
     pub nodes: Vec<PlannedNode>,
     /// Which of them are there when faults have stopped.
     pub survivors: Survivors,
+    /// How many batches each of them may have under way at once.
+    pub lanes: usize,
     /// Who carries out attempts.
     pub workers: Vec<PlannedWorker>,
     /// What is done when, in order of time.
@@ -67,11 +69,12 @@ impl Plan {
         let flows = flows::draw(&mut Chance::of(seed, &[1]));
         let policies = policies::draw(&mut Chance::of(seed, &[2]), &flows);
         let (nodes, survivors) = nodes::draw(&mut Chance::of(seed, &[16]));
+        let lanes = nodes::draw_lanes(&mut Chance::of(seed, &[23]), nodes.len());
         let mut workers = draw::workers(&mut Chance::of(seed, &[3]));
         nodes::connect(&mut Chance::of(seed, &[17]), &mut workers, nodes.len());
         let acts = draw::acts(seed, &flows);
         let acts = nodes::spread(seed, acts, nodes.len());
-        Plan { seed, flows, policies, nodes, survivors, workers, acts }
+        Plan { seed, flows, policies, nodes, survivors, lanes, workers, acts }
     }
 
     /// Whether several servers share the store.
@@ -102,6 +105,7 @@ impl fmt::Display for Plan {
                 writeln!(f, "server {place} on {}", node.host)?;
             }
             writeln!(f, "in the end {}", self.survivors.words())?;
+            writeln!(f, "{} batches at once", self.lanes)?;
         }
         for worker in &self.workers {
             let PlannedWorker { name, local, node, queues, max_load } = worker;

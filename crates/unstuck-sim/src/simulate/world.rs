@@ -6,6 +6,7 @@ mod contention;
 mod ending;
 mod faults;
 mod host;
+mod late_loads;
 mod lost_answers;
 mod node;
 mod operators;
@@ -68,6 +69,8 @@ pub(crate) struct World<'a, S> {
     fails_hearing: Option<StoreFault>,
     /// Whether faults happen.
     is_rough: bool,
+    /// Whether whatever batches ask for is given at once.
+    is_prompt: bool,
     happenings: u64,
     disk_is_planned: bool,
     workers: Vec<SimulatedWorker>,
@@ -99,6 +102,8 @@ enum WorldEvent {
     Thaw(usize),
     /// The store takes stages again.
     OutageEnds,
+    /// A batch of this server is given what it has asked for.
+    Load(usize),
     /// It is looked up what became of a commit whose answer was lost.
     LookUp(LostAnswer),
     /// The process that does not know what became of a commit dies.
@@ -142,6 +147,7 @@ impl<'a, S: TestStore> World<'a, S> {
             outage: None,
             fails_hearing: None,
             is_rough: true,
+            is_prompt: plan.lanes == 1,
             happenings: 0,
             disk_is_planned: false,
             workers: servers::workers_of(plan, count),
@@ -291,6 +297,10 @@ impl<'a, S: TestStore> World<'a, S> {
                 }
             }
             Some(WorldEvent::OutageEnds) => self.outage = None,
+            Some(WorldEvent::Load(place)) => {
+                self.go_to(place);
+                self.give_load();
+            }
             Some(WorldEvent::LookUp(lost)) => {
                 self.look_up_outcomes(lost)?;
                 return self.step_all_sometime();
@@ -343,6 +353,7 @@ impl<'a, S: TestStore> World<'a, S> {
         }
         self.before_step();
         self.lose_answer();
+        self.hold_loads();
         let Process::Up(host) = &mut self.nodes[self.here].process else { return Ok(false) };
         self.promises.record_wake(moment);
         let outputs = match awake {
@@ -350,6 +361,7 @@ impl<'a, S: TestStore> World<'a, S> {
             None => host.run_turn(),
         };
         self.record_passed_on();
+        self.plan_load();
         self.plan_look_up();
         self.after_step();
         self.hear(outputs.unwrap_or_default())?;

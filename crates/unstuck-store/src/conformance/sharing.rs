@@ -78,6 +78,19 @@ impl TestStore for SharedStore {
         self.store().look_up_outcomes()
     }
 
+    fn hold_loads(&mut self, holds: bool) -> bool {
+        self.store().hold_loads(holds);
+        true
+    }
+
+    fn give_newest_load(&mut self) -> bool {
+        self.store().give_newest_load()
+    }
+
+    fn has_held_loads(&mut self) -> bool {
+        self.store().has_held_loads()
+    }
+
     fn is_awaiting_disk(&mut self) -> bool {
         self.store().is_awaiting_disk()
     }

@@ -246,6 +246,11 @@ impl MemoryStore {
         self.batches.values_mut().for_each(|batch| batch.is_held = false);
     }
 
+    /// Returns whether a batch of this handle waits for what it has asked for.
+    pub fn has_held_loads(&self) -> bool {
+        self.batches.values().any(|batch| batch.is_held)
+    }
+
     /// Gives the newest batch what it has asked for, before older ones; returns whether there is one.
     pub fn give_newest_load(&mut self) -> bool {
         let held = self.batches.values_mut().rev().find(|batch| batch.is_held);

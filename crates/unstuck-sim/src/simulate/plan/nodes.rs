@@ -57,6 +57,11 @@ pub(crate) fn draw(chance: &mut Chance) -> (Vec<PlannedNode>, Survivors) {
     (nodes, survivors)
 }
 
+/// How many batches a server may have under way at once: several only where it is one of several.
+pub(crate) fn draw_lanes(chance: &mut Chance, count: usize) -> usize {
+    if count > 1 { chance.weighed(&[(3, 1), (1, 2), (1, 3), (1, 4)]) } else { 1 }
+}
+
 /// Says which server each worker is connected to at first.
 pub(crate) fn connect(chance: &mut Chance, workers: &mut [PlannedWorker], count: usize) {
     for worker in workers.iter_mut().filter(|worker| !worker.local) {

@@ -184,7 +184,7 @@ impl<S: TestStore> World<'_, S> {
             other => other,
         };
         (node.frozen, node.blocked, node.lags_until) = (None, None, self.now);
-        node.loses_answer = None;
+        (node.loses_answer, node.load_is_planned) = (None, false);
         self.tickets.retain(|_, (asked, _)| *asked != here);
         self.forget_local_attempts();
         self.agenda.retain(
@@ -245,6 +245,7 @@ impl<S: TestStore> World<'_, S> {
         if let Some(engine) = self.engine() {
             engine.dismiss_executors();
         }
+        let was_prompt = self.give_loads_at_once();
         self.step()?;
         if let Some(engine) = self.engine() {
             engine.store().make_durable(usize::MAX);
@@ -253,6 +254,7 @@ impl<S: TestStore> World<'_, S> {
         if let Some(engine) = self.engine() {
             engine.end_session();
         }
+        self.is_prompt = was_prompt;
         self.promises.record_session_end();
         self.crash(down, 0);
         Ok(true)
@@ -313,7 +315,7 @@ impl<S: TestStore> World<'_, S> {
         going.into_iter().any(|node| node.running_host().is_some_and(awaits_disk))
     }
 
-    /// Whether this server has: it may wait for an answer that is lost.
+    /// Whether this server has: it may wait for what a batch has asked for, or for an answer that is lost.
     fn awaits_own_disk(&mut self) -> bool {
         self.running_host().is_some_and(awaits_disk)
     }

@@ -30,6 +30,8 @@ pub(super) struct Node<S> {
     pub(super) is_unsure_of_policies: bool,
     /// The answer to its next stage is lost.
     pub(super) loses_answer: Option<LostAnswer>,
+    /// A batch will be given what it has asked for.
+    pub(super) load_is_planned: bool,
     pub(super) step_is_planned: bool,
     /// Another server has changed something.
     pub(super) news: Arc<AtomicBool>,
@@ -57,6 +59,7 @@ impl<S> Node<S> {
             is_word_in_line: false,
             is_unsure_of_policies: false,
             loses_answer: None,
+            load_is_planned: false,
             step_is_planned: false,
             news: Arc::default(),
         }
