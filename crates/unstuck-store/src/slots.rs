@@ -93,6 +93,19 @@ impl Slots {
     /// Runs that want a slot of a limit that has room, at most `limit` and never more than there is room for: by
     /// priority, then by age, then by id.
     pub fn admissible(&self, limit: usize) -> Vec<RunId> {
+        self.admissible_beside(limit, &[])
+    }
+
+    /// Returns the limit that a run has a slot of or wants one of.
+    pub fn limit_of(&self, run: RunId) -> Option<&Arc<str>> {
+        match self.runs.get(&run)? {
+            RunSlot::Has(limit) => Some(limit),
+            RunSlot::Wants((limit, _), _) | RunSlot::Aside((limit, _), _) => Some(limit),
+        }
+    }
+
+    /// As [`Slots::admissible`], but for limits that somebody else has locked.
+    pub fn admissible_beside(&self, limit: usize, locked: &[Arc<str>]) -> Vec<RunId> {
         let mut firsts = self.open.iter().map(|(want, line)| (*want, line)).peekable();
         // Those behind the first of a line that somebody was found in.
         let mut behind: BinaryHeap<Reverse<(WaitingRun, &LineName)>> = BinaryHeap::new();
@@ -106,7 +119,7 @@ impl Slots {
             let next = if is_first { firsts.next() } else { behind.pop().map(|Reverse(next)| next) };
             let Some((want, line)) = next else { break };
             let (name, max) = line;
-            let Some(taken) = self.limits.get(name) else { continue };
+            let Some(taken) = self.limits.get(name).filter(|_| !locked.contains(name)) else { continue };
             let given = given.entry(name).or_default();
             if taken.count.saturating_add(*given) >= *max {
                 continue;

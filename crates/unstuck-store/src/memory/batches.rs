@@ -1,6 +1,7 @@
 //! Batches under way in memory: all that one asks for is found at once, and given when it is asked for.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use unstuck_core::id::{PayloadId, RunId};
 use unstuck_core::thing::{Thing, ThingRef};
@@ -25,6 +26,8 @@ pub(super) struct OpenBatch {
     loaded: Option<Loaded>,
     /// The answer is still on its way.
     is_held: bool,
+    /// The limits that it may let runs in to: nobody else does until it ends.
+    limits: Vec<Arc<str>>,
     /// What it was built on has failed.
     void: Option<StoreError>,
 }
@@ -64,7 +67,7 @@ impl MemoryStore {
             } else {
                 self.state.ready.pick(&wants.offers, wants.claims)
             },
-            admissible: self.state.slots.admissible(wants.admissions),
+            admissible: self.state.slots.admissible_beside(wants.admissions, &self.locked_limits()),
             due: self.state.timers.due(now, wants.due),
             notices: self.state.notices.list_due(now, wants.notices),
             things: self.state.things.due(now, wants.things),
@@ -78,7 +81,8 @@ impl MemoryStore {
         loaded.waiting = self.state.ready.highest_waiting(&wants.queues);
         let is_noticed = |run: &&RunId| self.state.notices.has_any_about(**run);
         loaded.noticed = wants.about.iter().filter(is_noticed).copied().collect();
-        let mut batch = OpenBatch::default();
+        let limits = loaded.admissible.iter().filter_map(|run| self.state.slots.limit_of(*run).cloned());
+        let mut batch = OpenBatch { limits: limits.collect(), ..OpenBatch::default() };
         let runs = wants.runs_of(&loaded);
         loaded.backlog = self.state.notices.backlog(&runs, &loaded.notices);
         let locked = self.lock_free_runs(&runs, &mut batch.locked.runs)?;
@@ -98,6 +102,12 @@ impl MemoryStore {
             return KeyUse::Busy;
         }
         self.state.ledger.find(scope, key).map_or(KeyUse::Free, KeyUse::Used)
+    }
+
+    /// Lists the limits that batches of any handle may let runs in to.
+    fn locked_limits(&self) -> Vec<Arc<str>> {
+        let others = self.others.values().flat_map(|other| other.batches.values());
+        self.batches.values().chain(others).flat_map(|batch| batch.limits.iter().cloned()).collect()
     }
 
     /// Returns the load of a batch that is not held back; one that has failed meanwhile returns its error.
