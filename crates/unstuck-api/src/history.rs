@@ -122,6 +122,9 @@ pub struct PassedPolicyView {
 pub struct StreamEventView {
     pub run: String,
     pub flow: String,
+    /// The steps that lead to the run from the root of its family; for an exception handler, its flow. Empty for a root.
+    #[serde(default)]
+    pub path: Vec<String>,
     pub generation: u32,
     /// The number of the event in its run: whoever sees one twice has seen it.
     pub number: u64,

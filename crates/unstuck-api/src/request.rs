@@ -96,6 +96,9 @@ pub enum Query {
         run: String,
         #[serde(default)]
         columns: Option<usize>,
+        /// Without what happened, for somebody who has watched the run.
+        #[serde(default)]
+        without_happened: bool,
     },
     /// A page of a run's history.
     History {

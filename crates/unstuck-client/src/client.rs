@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
+use hyper::client::conn::http1::SendRequest;
 use hyper::header;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use unstuck_api::request::Request;
 use unstuck_api::{ProblemDocument, ProblemType};
@@ -25,6 +27,9 @@ const LARGEST: usize = 256 << 20;
 /// How long a server waits for a run, in one call.
 const WAIT: Duration = Duration::from_secs(20);
 
+/// The header that has the cursor of what an answer does not show yet.
+const EVENTS_HEADER: &str = "unstuck-events";
+
 /// Talks to one server.
 #[derive(Clone, Debug)]
 pub struct Client {
@@ -32,6 +37,8 @@ pub struct Client {
     /// The name of the person, for the record.
     user: String,
     token: Option<String>,
+    /// What a command that is to be typed needs to find this server, such as ` --server URL`.
+    option: String,
 }
 
 /// Why there is no answer.
@@ -45,21 +52,44 @@ pub enum ClientError {
     Lost(String),
 }
 
+impl ClientError {
+    /// Says why there is no answer.
+    pub fn sentence(&self) -> String {
+        match self {
+            ClientError::Problem(problem) => problem.detail.clone(),
+            ClientError::Unreachable(sentence) | ClientError::Lost(sentence) => sentence.clone(),
+        }
+    }
+}
+
 /// What a server has answered.
 pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
     pub(crate) body: String,
+    /// Events from there on miss nothing that the answer does not show yet.
+    pub(crate) events: Option<String>,
 }
 
 impl Client {
     pub fn new(address: Address, user: impl Into<String>) -> Client {
-        Client { address, user: user.into(), token: None }
+        Client { address, user: user.into(), token: None, option: String::new() }
     }
 
     /// The same, with a token of the API.
     #[must_use]
     pub fn with_token(self, token: Option<String>) -> Client {
         Client { token, ..self }
+    }
+
+    /// The same, with what commands that are to be typed need to find this server.
+    #[must_use]
+    pub fn with_option(self, option: impl Into<String>) -> Client {
+        Client { option: option.into(), ..self }
+    }
+
+    /// Returns where the server is, for people.
+    pub fn address(&self) -> &Address {
+        &self.address
     }
 
     /// Sends a request, and returns its view as JSON, as the service behind the server has written it.
@@ -79,12 +109,34 @@ impl Client {
         check_status(answer).map(|answer| answer.body)
     }
 
+    /// Returns the document of a run, and the cursor of all that happens to it after that; neither where there is no such run.
+    pub fn get_run(&self, run: &str) -> Result<Option<(String, Option<String>)>, ClientError> {
+        self.find(&["v1", "runs", run])
+    }
+
+    /// The same of the run that has a key.
+    pub fn get_run_of_key(
+        &self,
+        flow: &str,
+        key: &str,
+    ) -> Result<Option<(String, Option<String>)>, ClientError> {
+        self.find(&["v1", "flows", flow, "keys", key])
+    }
+
+    /// Returns a cursor of all that happens from now on.
+    pub fn get_cursor(&self) -> Result<String, ClientError> {
+        let answer = self.send(&HttpCall::get(&["v1", "flows"]).with("limit", Some(1)), ANSWERING)?;
+        check_status(answer)?.events.ok_or_else(|| {
+            ClientError::Unreachable(format!("{} has no stream of events; use a newer version", self.address))
+        })
+    }
+
     /// Answers whether the second of two names is a run, which takes two calls.
     fn resolve_names(&self, request: &Request) -> Result<String, ClientError> {
         let Request::Query(unstuck_api::request::Query::Names { first, second }) = request else {
             return Err(ClientError::Unreachable("this cannot be asked of a server".to_owned()));
         };
-        let first = self.get_run(first)?.unwrap_or_default();
+        let (first, _) = self.get_run(first)?.unwrap_or_default();
         let run: serde_json::Value = serde_json::from_str(&first).unwrap_or_default();
         let step = second.split_once('[').map_or(second.as_str(), |(step, _)| step);
         let has_step =
@@ -95,48 +147,51 @@ impl Client {
         Ok(self.get_run(second)?.is_some().to_string())
     }
 
-    fn get_run(&self, name: &str) -> Result<Option<String>, ClientError> {
-        let answer = self.send(&HttpCall::get(&["v1", "runs", name]), ANSWERING)?;
+    fn find(&self, parts: &[&str]) -> Result<Option<(String, Option<String>)>, ClientError> {
+        let answer = self.send(&HttpCall::get(parts), ANSWERING)?;
         if answer.status == 404 {
             return Ok(None);
         }
-        check_status(answer).map(|answer| Some(answer.body))
+        check_status(answer).map(|answer| Some((answer.body, answer.events)))
     }
 
     fn send(&self, call: &HttpCall, patience: Duration) -> Result<HttpAnswer, ClientError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| ClientError::Unreachable(format!("cannot use the network: {error}")))?;
-        runtime.block_on(self.exchange(call, patience))
+        build_runtime()?.block_on(self.exchange(call, patience))
     }
 
     async fn exchange(&self, call: &HttpCall, patience: Duration) -> Result<HttpAnswer, ClientError> {
-        let stream = self.connect().await?;
-        let (mut sender, connection) =
-            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| {
-                ClientError::Unreachable(format!("{} does not speak HTTP: {error}", self.address))
-            })?;
-        let driving = tokio::spawn(connection);
+        let mut sender = self.open().await?;
         let request = self.build_request(call)?;
         let lost = |why: String| ClientError::Lost(format!("{} {why}", self.address));
         let answered = timeout(patience, async {
             let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
             let status = answer.status().as_u16();
+            let events = answer.headers().get(EVENTS_HEADER).and_then(|cursor| cursor.to_str().ok());
+            let events = events.map(str::to_owned);
             let body = Limited::new(answer.into_body(), LARGEST).collect().await;
             let body = body.map_err(|error| error.to_string())?.to_bytes();
-            Ok::<_, String>((status, body))
+            Ok::<_, String>((status, body, events))
         })
         .await;
-        driving.abort();
-        let (status, body) = match answered {
+        let (status, body, events) = match answered {
             Ok(Ok(answer)) => answer,
             Ok(Err(why)) => return Err(lost(format!("hung up before it answered ({why})"))),
             Err(_) => return Err(lost(format!("has not answered for {} s", patience.as_secs()))),
         };
         let body = String::from_utf8(body.to_vec())
             .map_err(|_| lost("sent an answer that is not text".to_owned()))?;
-        Ok(HttpAnswer { status, body })
+        Ok(HttpAnswer { status, body, events })
+    }
+
+    /// Opens a connection, which is driven until its sender is gone.
+    pub(crate) async fn open(&self) -> Result<SendRequest<Full<Bytes>>, ClientError> {
+        let stream = self.connect().await?;
+        let (sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| {
+                ClientError::Unreachable(format!("{} does not speak HTTP: {error}", self.address))
+            })?;
+        tokio::spawn(connection);
+        Ok(sender)
     }
 
     async fn connect(&self) -> Result<TcpStream, ClientError> {
@@ -154,13 +209,17 @@ impl Client {
         }
     }
 
-    fn build_request(&self, call: &HttpCall) -> Result<hyper::Request<Full<Bytes>>, ClientError> {
+    pub(crate) fn build_request(&self, call: &HttpCall) -> Result<hyper::Request<Full<Bytes>>, ClientError> {
         let mut request = hyper::Request::builder()
             .method(call.method)
             .uri(call.target())
             .header(header::HOST, format!("{}:{}", self.address.host, self.address.port))
             .header(header::ACCEPT, call.accept)
             .header("unstuck-user", &self.user);
+        if !self.option.is_empty() {
+            let option: String = form_urlencoded::byte_serialize(self.option.as_bytes()).collect();
+            request = request.header("unstuck-option", option);
+        }
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
@@ -170,6 +229,14 @@ impl Client {
         let body = Full::new(Bytes::from(call.body.clone().unwrap_or_default()));
         request.body(body).map_err(|error| ClientError::Unreachable(format!("this cannot be sent: {error}")))
     }
+}
+
+/// Builds what drives calls on this thread.
+pub(crate) fn build_runtime() -> Result<Runtime, ClientError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| ClientError::Unreachable(format!("cannot use the network: {error}")))
 }
 
 /// Reads the problem of an answer that is none.

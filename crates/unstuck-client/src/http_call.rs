@@ -56,6 +56,11 @@ impl HttpCall {
         self
     }
 
+    /// The same, for an answer of another type than JSON.
+    pub(crate) fn accepting(self, accept: &'static str) -> HttpCall {
+        HttpCall { accept, ..self }
+    }
+
     /// Returns path and query, as the first line of a request has them.
     pub(crate) fn target(&self) -> String {
         if self.query.is_empty() {
@@ -99,9 +104,11 @@ fn call_of_query(query: &Query) -> Option<HttpCall> {
         }
         Query::Show { run } => get(&["v1", "runs", run]),
         Query::Explain { run } => get(&["v1", "runs", run, "explain"]),
-        Query::ExplainPage { run, columns } => {
-            let call = get(&["v1", "runs", run, "explain"]).with("columns", *columns);
-            HttpCall { accept: "text/plain", ..call }
+        Query::ExplainPage { run, columns, without_happened } => {
+            let call = get(&["v1", "runs", run, "explain"])
+                .with("columns", *columns)
+                .with("happened", without_happened.then_some(false));
+            call.accepting("text/plain")
         }
         Query::History { run, after, limit } => get(&["v1", "runs", run, "history"])
             .with("after", Some(after))

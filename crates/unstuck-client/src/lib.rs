@@ -3,7 +3,9 @@
 
 mod address;
 mod client;
+mod events;
 mod http_call;
 
 pub use address::{Address, BadAddress};
 pub use client::{Client, ClientError};
+pub use events::StreamMessage;

@@ -1,5 +1,6 @@
 //! One request as its handler sees it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, header};
@@ -7,6 +8,7 @@ use sha2::{Digest, Sha256};
 use unstuck_api::ProblemType;
 use unstuck_core::event::Actor;
 use unstuck_engine::call::{AuditContext, Call as EngineCall, RunMark};
+use unstuck_service::Service;
 use unstuck_store::contract::{CallOrigin, IdempotencyKey};
 
 use crate::access::Caller;
@@ -18,6 +20,11 @@ use crate::route::Verb;
 
 /// Events from there on miss nothing that a read does not show yet.
 pub(crate) const EVENTS_HEADER: HeaderName = HeaderName::from_static("unstuck-events");
+/// What a command that is to be typed needs to find this server, such as ` --server URL`. It goes back to whoever sent it, and is used for
+/// nothing else.
+const OPTION: HeaderName = HeaderName::from_static("unstuck-option");
+/// Characters of it, at most.
+const LONGEST_OPTION: usize = 4_200;
 
 /// A request that is known to be allowed, with its parameters read and its body arrived.
 #[derive(Clone)]
@@ -44,6 +51,21 @@ impl Call {
     /// Returns whom a change is recorded under.
     pub(crate) fn by(&self) -> String {
         self.caller.shown_name()
+    }
+
+    /// Returns the service, which writes commands to be typed as the caller has to type them.
+    pub(crate) fn service(&self) -> Result<Cow<'_, Service>, Problem> {
+        let Some(given) = self.header(&OPTION)? else { return Ok(Cow::Borrowed(&self.app.service)) };
+        let option: String = form_urlencoded::parse(given.as_bytes()).map(|(option, _)| option).collect();
+        if option.len() > LONGEST_OPTION || option.chars().any(char::is_control) {
+            return Err(Problem::new(
+                ProblemType::BadRequest,
+                format!(
+                    "`{OPTION}` is an option of commands, URL-encoded, of at most {LONGEST_OPTION} characters"
+                ),
+            ));
+        }
+        Ok(Cow::Owned(Service { option, ..self.app.service.clone() }))
     }
 
     /// Returns how many things of a list are wanted.

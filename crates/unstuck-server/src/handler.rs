@@ -32,7 +32,7 @@ impl Call {
 
     /// Returns the view of a query, as JSON.
     pub(crate) fn query_json(&self, query: &Query) -> Result<String, Problem> {
-        self.app.service.answer_query(self.app.reader(), query).map_err(Problem::from)
+        self.service()?.answer_query(self.app.reader(), query).map_err(Problem::from)
     }
 
     /// Carries out a change once, and answers with its view. A repeat under the same key that overtakes its original waits for it.
@@ -52,7 +52,7 @@ impl Call {
                 )
             })?),
         };
-        let handled = app.service.handle_request_as(&app.handle, request, &context)?;
+        let handled = self.service()?.handle_request_as(&app.handle, request, &context)?;
         drop(original);
         let answer = Answer::json(handled.json);
         Ok(if handled.is_replayed {

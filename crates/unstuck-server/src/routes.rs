@@ -218,7 +218,10 @@ pub(crate) static ROUTES: &[Route] = &[
         .gives(200, "history"),
     route(Get, "/v1/runs/{run}/explain", READERS, "explainRun", Query(runs::explain))
         .about("Why a run is where it is and what comes next. `Accept: text/plain` gives a page for people.")
-        .with(&[parameter("columns", ParameterKind::Number(1, 500), "How wide a page for people is.")])
+        .with(&[
+            parameter("columns", ParameterKind::Number(1, 500), "How wide a page for people is."),
+            parameter("happened", ParameterKind::Flag, "Whether a page for people tells what happened; it does where this is not given."),
+        ])
         .gives(200, "explanation")
         .or(&[TEXT]),
     route(Get, "/v1/runs/{run}/logs", READERS, "getLogs", Query(runs::logs))

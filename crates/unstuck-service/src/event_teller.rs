@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use unstuck_api::history::StreamEventView;
+use unstuck_core::decide::unit_name;
 use unstuck_core::event::{Actor, Event};
 use unstuck_core::evolve::evolve;
 use unstuck_core::id::RunId;
-use unstuck_core::model::run::Run;
+use unstuck_core::model::run::{Origin, Run};
 use unstuck_core::reason;
 use unstuck_engine::read_flows::ReadFlows;
 use unstuck_store::contract::Reader;
@@ -40,6 +41,7 @@ struct FollowedRun {
     run: Option<Run>,
     facts: FactTeller,
     line: Vec<RunId>,
+    path: Vec<String>,
     last_turn: u64,
 }
 
@@ -62,7 +64,7 @@ impl EventTeller {
         evolve(&mut followed.run, event);
         let Some(run) = &followed.run else { return Ok(None) };
         if followed.line.is_empty() {
-            followed.line = list_line(reader, run)?;
+            (followed.line, followed.path) = list_line(reader, flows, run)?;
         }
         let Ok(flow) = flows.get(reader, run.flow) else { return Ok(None) };
         let what = event.facts.iter().filter_map(|fact| reason::fact_line(&flow, Some(run), event, fact));
@@ -77,6 +79,7 @@ impl EventTeller {
         let view = StreamEventView {
             run: id.to_string(),
             flow: flow.name.to_string(),
+            path: followed.path.clone(),
             generation: event.generation,
             number: event.seq,
             at: event.at.timestamp(),
@@ -119,16 +122,28 @@ fn load_followed(reader: &dyn Reader, id: RunId, last: u64) -> Result<FollowedRu
             facts.follow(&event.facts);
         }
     }
-    Ok(FollowedRun { run, facts, line: Vec::new(), last_turn: 0 })
+    Ok(FollowedRun { run, facts, line: Vec::new(), path: Vec::new(), last_turn: 0 })
 }
 
-/// Lists a run and those above it.
-fn list_line(reader: &dyn Reader, run: &Run) -> Result<Vec<RunId>, ServiceError> {
-    let mut line = vec![run.id];
-    let mut parent = run.origin.parent();
-    while let Some(id) = parent.filter(|_| line.len() < MAX_DEPTH) {
+/// Lists a run and those above it, and the steps that lead to it from the root.
+fn list_line(
+    reader: &dyn Reader,
+    flows: &ReadFlows,
+    run: &Run,
+) -> Result<(Vec<RunId>, Vec<String>), ServiceError> {
+    let name_of = |flow| flows.get(reader, flow).ok();
+    let (mut line, mut path) = (vec![run.id], Vec::new());
+    let (mut origin, mut flow) = (run.origin.clone(), run.flow);
+    while let Some(id) = origin.parent().filter(|_| line.len() < MAX_DEPTH) {
         line.push(id);
-        parent = reader.run(id)?.and_then(|run| run.origin.parent());
+        let Some(parent) = reader.run(id)? else { break };
+        path.extend(match &origin {
+            Origin::Child { unit, .. } => name_of(parent.flow).map(|flow| unit_name(&flow, *unit)),
+            Origin::Handler { .. } => name_of(flow).map(|flow| flow.name.to_string()),
+            Origin::Root => None,
+        });
+        (origin, flow) = (parent.origin.clone(), parent.flow);
     }
-    Ok(line)
+    path.reverse();
+    Ok((line, path))
 }

@@ -159,7 +159,11 @@ impl Service {
                 let explained = explain::explain_named_run(self, reader, run)?;
                 to_json(&explained.build_document(&self.option))
             }
-            Query::ExplainPage { run, columns } => {
+            Query::ExplainPage { run, columns, without_happened: true } => {
+                let explained = explain::explain_named_run(self, reader, run)?;
+                to_json(&explained.rest(&self.option, columns.unwrap_or(explain::COLUMNS)))
+            }
+            Query::ExplainPage { run, columns, without_happened: false } => {
                 let explained = explain::explain_named_run(self, reader, run)?;
                 let page = explained.format_page(&self.option, columns.unwrap_or(explain::COLUMNS));
                 to_json(&match explained.continue_command() {

@@ -159,7 +159,7 @@ mod tests {
         let reader = store.reader();
         let wanted = RunsQuery { limit: 9, ..RunsQuery::default() };
         let page = service.answer_query(&*reader, &Query::Runs(Box::new(wanted))).expect("lists");
-        let explain = Query::ExplainPage { run: "@latest".into(), columns: None };
+        let explain = Query::ExplainPage { run: "@latest".into(), columns: None, without_happened: false };
         let explained = service.answer_query(&*reader, &explain).expect("explains");
         let show = Query::Show { run: "@latest".into() };
         let shown = service.answer_query(&*reader, &show).expect("shows");
@@ -186,7 +186,13 @@ mod tests {
         let engine = Engine::new(store, Box::new(compile), Settings::default()).unwrap();
         let runtime = Runtime::start(engine, Vec::new(), None);
         let handle = runtime.handle();
-        let explain = || Request::Query(Query::ExplainPage { run: "@latest".into(), columns: None });
+        let explain = || {
+            Request::Query(Query::ExplainPage {
+                run: "@latest".into(),
+                columns: None,
+                without_happened: false,
+            })
+        };
         let change = |what| {
             let change = RunRequest { run: "@latest".into(), by: "ada".into(), what };
             service.handle_request(&handle, Request::Change(change))
@@ -243,7 +249,7 @@ mod tests {
         store.set_aside(run.id, SetAside { since: run.created_at, why, next_try: None });
         let service = Service::default();
         for reading in [
-            Query::ExplainPage { run: run.id.to_string(), columns: None },
+            Query::ExplainPage { run: run.id.to_string(), columns: None, without_happened: false },
             Query::Show { run: run.id.to_string() },
         ] {
             let text = service.answer_query(&*reader, &reading).expect("reads").replace("\\n", " ");

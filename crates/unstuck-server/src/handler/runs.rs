@@ -126,7 +126,8 @@ fn show_now(call: &Call) -> Answered {
 
 /// Returns the document of a run, without payloads for whoever may not read them.
 pub(crate) fn document_for(call: &Call, id: RunId) -> Result<String, Problem> {
-    let document = build_run_document(&call.app.service, call.app.reader(), id)?;
+    let service = call.service()?;
+    let document = build_run_document(&service, call.app.reader(), id)?;
     if call.caller.reads_payloads() {
         return Ok(document.get().to_owned());
     }
@@ -197,7 +198,8 @@ pub(crate) fn explain(call: &Call) -> Answered {
         return call.query(&Query::Explain { run });
     }
     let columns = call.parameters.number("columns").and_then(|columns| usize::try_from(columns).ok());
-    let json = call.query_json(&Query::ExplainPage { run, columns })?;
+    let without_happened = call.parameters.flag("happened") == Some(false);
+    let json = call.query_json(&Query::ExplainPage { run, columns, without_happened })?;
     let page: String = serde_json::from_str(&json).map_err(|error| {
         Problem::new(ProblemType::Internal, format!("the explanation cannot be read: {error}"))
     })?;

@@ -97,7 +97,8 @@ fn read_reply(reply: Reply) -> Result<StartedRun, Problem> {
 /// Answers with the run as it is now, and with its document where somebody has waited for it.
 fn answer_start(call: &Call, started: StartedRun, with_document: bool) -> Answered {
     let (app, run) = (&call.app, started.run);
-    let view = build_started_view(&app.service, app.reader(), started)?;
+    let service = call.service()?;
+    let view = build_started_view(&service, app.reader(), started)?;
     let answer = if with_document {
         let document = RawValue::from_string(document_for(call, run)?).map_err(|error| {
             Problem::new(ProblemType::Internal, format!("the run cannot be written: {error}"))

@@ -97,8 +97,16 @@ impl StoreLocation {
             CommandError::new(format!("{whence}: {bad}"))
         })?;
         let option = if is_given { format!(" --server {}", text::shell_word(url)) } else { String::new() };
-        let server = Some(Client::new(address, user_name()).with_token(find_token()?));
+        let client = Client::new(address, user_name()).with_token(find_token()?);
+        let server = Some(client.with_option(option.clone()));
         Ok(StoreLocation { directory: PathBuf::new(), option, server })
+    }
+
+    /// Returns a client of the server that has this store.
+    pub(crate) fn client_of(&self, url: &str) -> Result<Client, CommandError> {
+        let address: Address =
+            url.parse().map_err(|bad: BadAddress| CommandError::internal(bad.to_string()))?;
+        Ok(Client::new(address, user_name()).with_token(find_token()?).with_option(self.option.clone()))
     }
 
     /// Refuses a store of another user, who could make this one execute commands.

@@ -32,8 +32,13 @@ impl Arguments {
         match format {
             Format::Json => stdout.line(&place.read(Query::Explain { run: self.run })?.pretty()),
             Format::Text => {
-                let page: String =
-                    place.read(Query::ExplainPage { run: self.run, columns: stdout.width() })?.read()?;
+                let page: String = place
+                    .read(Query::ExplainPage {
+                        run: self.run,
+                        columns: stdout.width(),
+                        without_happened: false,
+                    })?
+                    .read()?;
                 for line in page.trim_end().lines() {
                     stdout.line(&text::visible(line));
                 }

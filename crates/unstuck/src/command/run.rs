@@ -6,6 +6,7 @@ pub(crate) mod executors;
 mod finish;
 mod log;
 pub(crate) mod processes;
+mod remote;
 mod screen;
 mod seed;
 mod show;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
+use unstuck_client::{ClientError, StreamMessage};
 use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
@@ -26,16 +28,20 @@ use unstuck_core::json::Json;
 use self::backlog::{Backlog, Teller};
 use self::begin::Begun;
 use self::executors::{Executors, find_secrets};
-use self::processes::Processes;
+use self::remote::Wanted;
+use self::turn::NotBegun;
 use self::watch::Watch;
 use crate::CommandResult;
 use crate::Format;
-use crate::access::location::LocalStoreArgument;
+use crate::access::location::StoreArgument;
 use crate::error::{CommandError, without_os_number};
 use crate::input::json_input;
 use crate::input::source::STDIN;
 
 /// Run a flow, and show what happens and why.
+///
+/// With --server, or if a server has the store open, the flow is applied and run there: Ctrl-C only stops showing it, and `--continue` shows it
+/// again. Otherwise it is run by this process.
 ///
 /// The first flow of the file is run; the others are its children and exception handlers, which can also be flows that
 /// are already in the store. The run is kept in the store: if this command ends early, `unstuck run --continue`
@@ -91,7 +97,7 @@ pub(crate) struct Arguments {
     secrets: Option<PathBuf>,
 
     #[command(flatten)]
-    store: LocalStoreArgument,
+    store: StoreArgument,
 }
 
 const EXAMPLES: &str = "\
@@ -101,7 +107,8 @@ Examples:
   unstuck run order.yaml --input '{\"order\": 17}' --key order-17
   unstuck run order.yaml --key order-17 --on-duplicate restartIfFinal
   unstuck run order.yaml --label team=media --label customer=17
-  unstuck run order.yaml --input @order.json -o json | jq .state";
+  unstuck run order.yaml --input @order.json -o json | jq .state
+  unstuck run order.yaml --server http://127.0.0.1:7070";
 
 /// What to do where the key has a run already.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -128,6 +135,10 @@ enum Message {
     /// A signal has come, see [`Backlog::signal`].
     Signal,
     EngineGone,
+    /// A server has told something of the run that it executes.
+    Told(StreamMessage),
+    /// It tells nothing more.
+    StreamEnded(ClientError),
 }
 
 impl Arguments {
@@ -138,33 +149,61 @@ impl Arguments {
             ));
         }
         let place = self.store.place()?;
-        let (sender, receiver) = channel();
+        let wanted = self.wanted()?;
+        let ((sender, receiver), backlog) = (channel(), Backlog::default());
+        if let Some(server) = place.server.clone() {
+            self.check_remote_options()?;
+            listen_for_signals(&sender, &backlog, || ())?;
+            return remote::execute(place, server, &wanted, (sender, &receiver), backlog, format);
+        }
         let executors =
             Executors::new(self.max_load.unwrap_or_else(default_load), find_secrets(self.secrets.clone())?);
-        let backlog = Backlog::default();
-        listen_for_signals(&sender, &backlog, &executors.processes)?;
-        let teller = Teller { sender, backlog: backlog.clone() };
-        let begun = match (&self.go_on, &self.file) {
-            (Some(name), _) => begin::continue_run(&place, name.as_deref(), &executors, teller),
-            (None, Some(file)) => {
-                let order = begin::Order {
-                    file,
-                    flow: self.flow.as_deref(),
-                    input: self.input()?,
-                    is_input_given: self.input.is_some(),
-                    key: self.key.as_deref(),
-                    on_duplicate: self.on_duplicate.into(),
-                    labels: &self.label,
-                };
-                begin::start(&place, &order, &executors, teller)
-            }
-            (None, None) => return Err(CommandError::new("name a flow file, or use --continue")),
+        let processes = executors.processes.clone();
+        listen_for_signals(&sender, &backlog, move || processes.kill())?;
+        let teller = Teller { sender: sender.clone(), backlog: backlog.clone() };
+        let begun = match &wanted {
+            Wanted::Continue(name) => begin::continue_run(&place, *name, &executors, teller),
+            Wanted::Start(order) => begin::start(&place, order, &executors, teller),
         };
         let Begun { runtime, service, tree, notes } = match begun {
             Ok(begun) => begun,
+            Err(NotBegun::Served(url)) => {
+                self.check_remote_options()?;
+                let server = place.client_of(&url)?;
+                return remote::execute(place, server, &wanted, (sender, &receiver), backlog, format);
+            }
             Err(not_begun) => return not_begun.end(format, self.key.as_deref().unwrap_or_default()),
         };
+        drop(sender);
         Watch::new(place, runtime, service, tree, format, &notes, backlog).watch_to_end(&receiver)
+    }
+
+    /// Returns what is asked for: a new run, or one that is there.
+    fn wanted(&self) -> Result<Wanted<'_>, CommandError> {
+        match (&self.go_on, &self.file) {
+            (Some(name), _) => Ok(Wanted::Continue(name.as_deref())),
+            (None, Some(file)) => Ok(Wanted::Start(begin::Order {
+                file,
+                flow: self.flow.as_deref(),
+                input: self.input()?,
+                is_input_given: self.input.is_some(),
+                key: self.key.as_deref(),
+                on_duplicate: self.on_duplicate.into(),
+                labels: &self.label,
+            })),
+            (None, None) => Err(CommandError::new("name a flow file, or use --continue")),
+        }
+    }
+
+    /// Refuses options that are about processes of this command, where a server executes the run.
+    fn check_remote_options(&self) -> Result<(), CommandError> {
+        let given = [("--max-load", self.max_load.is_some()), ("--secrets", self.secrets.is_some())];
+        match given.into_iter().find(|(_, is_given)| *is_given) {
+            Some((option, _)) => Err(CommandError::new(format!(
+                "{option} is for a run in this process, and a server executes this one; give it to `unstuck serve`"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Returns the input; by default an empty object.
@@ -178,19 +217,19 @@ pub(crate) fn default_load() -> u32 {
     u32::try_from(cores * 2).unwrap_or(u32::MAX).max(4)
 }
 
-/// Listens for signals: the first interrupts the run, the second kills its processes.
+/// Listens for signals: the first interrupts the run, or what shows it, the second kills its processes.
 fn listen_for_signals(
     sender: &Sender<Message>,
     backlog: &Backlog,
-    processes: &Processes,
+    second: impl FnOnce() + Send + 'static,
 ) -> Result<(), CommandError> {
-    let (sender, backlog, processes) = (sender.clone(), backlog.clone(), processes.clone());
+    let (sender, backlog) = (sender.clone(), backlog.clone());
     let first = move |signal| {
         backlog.interrupt(signal);
         // The receiver is gone once the run has ended; then the signal changes nothing.
         drop(sender.send(Message::Signal));
     };
-    signals::listen(first, move || processes.kill()).map_err(|error| {
+    signals::listen(first, second).map_err(|error| {
         CommandError::new(format!("cannot listen for Ctrl-C: {}", without_os_number(&error)))
     })
 }

@@ -113,8 +113,9 @@ fn wait_and_show(place: &StoreLocation, run: &str, format: Format) -> CommandRes
             stdout.finish()?;
         }
         Format::Text => {
-            let page: String =
-                place.read(Query::ExplainPage { run: run.to_owned(), columns: None })?.read()?;
+            let page: String = place
+                .read(Query::ExplainPage { run: run.to_owned(), columns: None, without_happened: false })?
+                .read()?;
             let mut stdout = Output::stdout();
             stdout.text(&page);
             stdout.finish()?;

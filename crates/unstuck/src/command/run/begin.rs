@@ -235,11 +235,22 @@ fn newest_with_home(store: &mut SqliteStore, state: RunState) -> Result<Option<R
 }
 
 /// Loads every flow of the file, or returns every problem.
-fn load_flows(source: &Source, known: &dyn Fn(&str) -> bool) -> Result<unstuck_flow::Loaded, CommandError> {
+pub(super) fn load_flows(
+    source: &Source,
+    known: &dyn Fn(&str) -> bool,
+) -> Result<unstuck_flow::Loaded, CommandError> {
     source.load(known).map_err(|problems| {
         let (file, text) = (source.file.clone(), source.text.clone());
         CommandError::Refused(vec![Refused { file, text, problems }])
     })
+}
+
+/// Shows what a file is warned of.
+pub(super) fn show_warnings(source: &Source, warnings: &[unstuck_flow::Problem]) {
+    let mut stderr = Output::stderr();
+    for warning in warnings {
+        stderr.line(&problems::format_problem(warning, &source.text, stderr.look));
+    }
 }
 
 /// Stores every flow of the file, and returns the name of the one to run.
@@ -251,10 +262,7 @@ fn store_flows(
     let shared = RefCell::new(&mut *store);
     let in_store = |name: &str| shared.borrow_mut().newest_flow(name).is_ok_and(|flow| flow.is_some());
     let loaded = load_flows(source, &in_store)?;
-    let mut stderr = Output::stderr();
-    for warning in &loaded.warnings {
-        stderr.line(&problems::format_problem(warning, &source.text, stderr.look));
-    }
+    show_warnings(source, &loaded.warnings);
     let name = choose_flow(source, wanted, &loaded.flows)?;
     let refused = |error: PutFlowError| CommandError::from(ServiceError::from(error)).in_file(&source.file);
     let new: Vec<NewFlow> = loaded.flows.iter().map(new_flow).collect();
@@ -269,7 +277,11 @@ fn store_flows(
 }
 
 /// Returns the name of the flow to run: the one named, else the first.
-fn choose_flow(source: &Source, wanted: Option<&str>, flows: &[Flow]) -> Result<Arc<str>, CommandError> {
+pub(super) fn choose_flow(
+    source: &Source,
+    wanted: Option<&str>,
+    flows: &[Flow],
+) -> Result<Arc<str>, CommandError> {
     let mut names = flows.iter().map(|flow| flow.name.clone());
     let name = match wanted {
         None => names.next(),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::run::{Phase, Run, RunOutcome, RunState};
+use unstuck_core::time::Millis;
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::Reader;
 
@@ -54,23 +55,9 @@ impl Finished {
 
     /// Shows the outcome as text.
     pub(super) fn show(&self, output: &mut Output) {
-        let state = self.run.state().word();
         let took = self.run.updated_at.since(self.run.created_at);
-        output.line("");
-        output.line(&format!(
-            "{} after {took}",
-            output.look.paint(style_of_word(state).bold(), state_phrase(state))
-        ));
-        if let Some(json) = self.output.as_ref().filter(|json| !json.is_null()) {
-            let pretty = json_text::pretty(json.text());
-            output.line(&pretty.lines().map(text::visible).collect::<Vec<_>>().join("\n"));
-        }
-        if let Some(page) = &self.explanation {
-            output.line("");
-            for line in page.trim_end().lines() {
-                output.line(&text::visible(line));
-            }
-        }
+        let json = self.output.as_ref().map(Json::text);
+        show_outcome(output, self.run.state().word(), took, json, self.explanation.as_deref());
         if self.rest == Some(Rest::Blocked) {
             let run = self.run.id;
             output.line(
@@ -91,6 +78,31 @@ impl Finished {
             (RunState::Completed, _) => ExitCode::SUCCESS,
             (RunState::Held, _) | (_, Some(Rest::Held)) => ExitCode::from(exit::HELD),
             _ => ExitCode::from(exit::FAILED),
+        }
+    }
+}
+
+/// Shows where a run ended or rests, what it put out, and why it is there.
+pub(super) fn show_outcome(
+    output: &mut Output,
+    state: &str,
+    took: Millis,
+    json: Option<&str>,
+    explanation: Option<&str>,
+) {
+    output.line("");
+    output.line(&format!(
+        "{} after {took}",
+        output.look.paint(style_of_word(state).bold(), state_phrase(state))
+    ));
+    if let Some(json) = json.filter(|json| *json != "null") {
+        let pretty = json_text::pretty(json);
+        output.line(&pretty.lines().map(text::visible).collect::<Vec<_>>().join("\n"));
+    }
+    if let Some(page) = explanation {
+        output.line("");
+        for line in page.trim_end().lines() {
+            output.line(&text::visible(line));
         }
     }
 }

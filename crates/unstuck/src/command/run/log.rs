@@ -1,6 +1,7 @@
 //! Log lines: what happened, one line each, with the time since the start of the run.
 
 use anstyle::Style;
+use unstuck_api::history::StreamEventView;
 use unstuck_core::event::{Closing, Event, Fact, UnitFact};
 use unstuck_core::id::RunId;
 use unstuck_core::model::attempt::Outcome;
@@ -40,6 +41,26 @@ pub(super) fn event_lines(tree: &Tree, run: RunId, event: &Event, began: Time) -
 }
 
 impl Line {
+    /// Formats what a stream of events tells.
+    pub(super) fn of_stream_event(event: &StreamEventView, began: Time) -> Vec<Line> {
+        let after = Time(event.at.as_millisecond()).since(began);
+        let path = event.path.join(" > ");
+        // There may be facts that no sentence is about; which ones is not told.
+        let is_each_told = event.facts.len() == event.what.len();
+        let style_at = |place: usize| match event.facts.get(place).filter(|_| is_each_told) {
+            Some(fact) => style_of_fact_type(fact),
+            None => Style::new(),
+        };
+        let lines = event.what.iter().enumerate();
+        let line = |(place, text): (usize, &String)| Line {
+            after,
+            path: path.clone(),
+            text: text.clone(),
+            style: style_at(place),
+        };
+        lines.map(line).collect()
+    }
+
     /// Builds a line that is no event.
     pub(super) fn note(now: Time, began: Time, text: String, style: Style) -> Line {
         Line { after: now.since(began), path: String::new(), text, style }
@@ -76,6 +97,27 @@ impl Line {
 
     fn sentence(&self) -> String {
         if self.path.is_empty() { self.text.clone() } else { format!("{} > {}", self.path, self.text) }
+    }
+}
+
+/// Returns the colour of a type of fact, as a stream names it.
+fn style_of_fact_type(kind: &str) -> Style {
+    match kind {
+        "run.completed" | "step.completed" | "attempt.completed" => style::GOOD,
+        "run.failing" | "run.failed" | "run.cancelled" | "attempt.stalled" | "attempt.failed"
+        | "attempt.stuck" | "step.scheduled" | "step.error" | "step.failed" => style::BAD,
+        "attempt.deferred"
+        | "step.retried"
+        | "step.deferred"
+        | "step.requeued"
+        | "step.ignored"
+        | "attempt.reportIgnored"
+        | "run.clockCorrected" => style::LATER,
+        "step.held" | "run.paused" => style::ASKS,
+        "attempt.cancelled" | "attempt.released" | "step.skipped" | "step.dropped" | "step.cancelled" => {
+            style::DIM
+        }
+        _ => Style::new(),
     }
 }
 
@@ -142,7 +184,7 @@ fn style_of_closing(how: Closing) -> Style {
 }
 
 /// Returns the colour of a run state.
-pub(super) fn style_of_state(state: RunState) -> Style {
+fn style_of_state(state: RunState) -> Style {
     match state {
         RunState::Queued => style::DIM,
         RunState::Running => style::BUSY,

@@ -3,14 +3,19 @@
 use std::time::{Duration, Instant};
 
 use super::log::Line;
-use super::screen::Screen;
-use super::tree::Tree;
-use super::view;
+use super::screen::{Row, Screen};
 use crate::view::output::Output;
 use crate::view::style::Look;
+use unstuck_core::time::Time;
 
 /// The interval between two frames.
 const FRAME: Duration = Duration::from_millis(100);
+
+/// What a live view shows below the log.
+pub(super) trait View {
+    /// Builds the rows for a terminal of this size.
+    fn rows(&self, now: Time, size: (usize, usize), look: Look) -> Vec<Row>;
+}
 
 /// Where a run is shown.
 pub(super) enum Show {
@@ -61,19 +66,24 @@ impl Show {
     }
 
     /// Draws a frame if one is due.
-    pub(super) fn draw_if_due(&mut self, tree: &Tree) {
+    pub(super) fn draw_if_due(&mut self, view: &impl View) {
         if let Show::Live(live) = self
             && live.next_frame <= Instant::now()
         {
-            live.draw(tree);
+            live.draw(view);
         }
     }
 
+    /// Returns whether it is drawn again and again.
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self, Show::Live(_))
+    }
+
     /// Shows what is left, and returns the output for what follows below.
-    pub(super) fn finish(self, tree: &Tree) -> Output {
+    pub(super) fn finish(self, view: &impl View) -> Output {
         match self {
             Show::Live(mut live) => {
-                live.draw(tree);
+                live.draw(view);
                 live.screen.finish()
             }
             Show::Plain(output) => output,
@@ -82,14 +92,10 @@ impl Show {
 }
 
 impl Live {
-    fn draw(&mut self, tree: &Tree) {
+    fn draw(&mut self, view: &impl View) {
         let size = Screen::size();
         let above: Vec<String> = self.lines.drain(..).flat_map(|line| line.rows(size.0, self.look)).collect();
-        self.screen.draw(
-            size.0,
-            &above,
-            view::view_rows(tree, unstuck_service::service::now(), size, self.look),
-        );
+        self.screen.draw(size.0, &above, view.rows(unstuck_service::service::now(), size, self.look));
         self.next_frame = Instant::now() + FRAME;
     }
 }

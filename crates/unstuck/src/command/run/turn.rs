@@ -34,6 +34,8 @@ pub(super) enum NotBegun {
     Failed(CommandError),
     /// Somebody did not want to wait any longer.
     Interrupted(Signal),
+    /// A server has the store, at this address, and executes its runs.
+    Served(String),
     /// The key has a run already, and whoever has the store open has told how it stands.
     Known(Box<KeyView>),
 }
@@ -72,9 +74,7 @@ pub(super) fn wait_for_store(
             Err(error) => return Err(error.into()),
         }
         match find_owner(place)? {
-            Some(OwnerView { process, serves: Some(url), .. }) => {
-                return Err(NotBegun::Failed(served_store_error(place, process, &url)));
-            }
+            Some(OwnerView { serves: Some(url), .. }) => return Err(NotBegun::Served(url)),
             Some(driven) if shown != Some(driven.process) => {
                 // An idle run is continued here once the store is free.
                 if let Some(keyed) = of_key()?.filter(|keyed| !keyed.is_idle) {
@@ -111,18 +111,6 @@ fn find_owner(place: &StoreLocation) -> Result<Option<OwnerView>, CommandError> 
     }
 }
 
-/// Builds the error that a server has the store, which does not end by itself.
-fn served_store_error(place: &StoreLocation, process: u32, url: &str) -> CommandError {
-    CommandError::unavailable(
-        ProblemType::StoreAway,
-        format!(
-            "process {process} serves the store {} at {url} and executes its runs. To run the flow there: `unstuck flow apply FILE{option}`, then `unstuck start FLOW --wait{option}`. Or use another store: --store PATH",
-            place.directory.display(),
-            option = place.option,
-        ),
-    )
-}
-
 /// Shows which process is waited for.
 fn show_owner(place: &StoreLocation, driven: &OwnerView) {
     let mut stderr = Output::stderr();
@@ -138,6 +126,10 @@ impl NotBegun {
     pub(super) fn end(self, format: Format, key: &str) -> CommandResult {
         match self {
             NotBegun::Failed(failure) => Err(failure),
+            NotBegun::Served(url) => Err(CommandError::unavailable(
+                ProblemType::StoreAway,
+                format!("the server at {url} has the store open and executes its runs"),
+            )),
             NotBegun::Interrupted(signal) => {
                 let what =
                     format!("Stopped waiting for the store ({}). Nothing was started.", signal.reason());

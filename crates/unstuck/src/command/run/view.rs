@@ -1,6 +1,8 @@
 //! The live view: a header, and a line for each step with its state and what comes next.
 
 use anstyle::Style;
+use jiff::Timestamp;
+use unstuck_api as api;
 use unstuck_core::json::Payload;
 use unstuck_core::model::attempt::{Outcome, ResumedBy, StuckLimit};
 use unstuck_core::model::flow::{Flow, Step};
@@ -10,8 +12,8 @@ use unstuck_core::model::unit::{AttemptPhase, Items, LiveAttempt, StepRun, Unit,
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::first_limit;
 
-use super::log::style_of_state;
 use super::screen::Row;
+use super::show::View;
 use super::tree::Tree;
 use crate::view::style::{self, Look};
 use crate::view::text;
@@ -21,16 +23,56 @@ const SOON: Millis = Millis::seconds(60);
 /// The length at which progress is cut.
 const LONGEST_PROGRESS: usize = 40;
 
-/// Builds the view of a tree for a terminal of this size.
-pub(super) fn view_rows(tree: &Tree, now: Time, (width, height): (usize, usize), look: Look) -> Vec<Row> {
-    let Some((run, flow)) = tree.root() else { return Vec::new() };
-    let mut steps = Vec::new();
-    add_steps(tree, run, flow, now, 0, &mut steps);
+impl View for Tree {
+    fn rows(&self, now: Time, size: (usize, usize), look: Look) -> Vec<Row> {
+        let Some((run, flow)) = self.root() else { return Vec::new() };
+        let mut steps = Vec::new();
+        add_steps(self, run, flow, now, 0, &mut steps);
+        let end = if run.is_final() { run.updated_at } else { now };
+        let header = Header {
+            flow: &flow.name,
+            run: run.id.to_string(),
+            state: run.state().word(),
+            elapsed: end.since(run.created_at),
+        };
+        layout_rows(&header, steps, size, look)
+    }
+}
+
+/// Builds the view of a run that is known by its document.
+pub(super) fn document_rows(run: &api::Run, now: Time, size: (usize, usize), look: Look) -> Vec<Row> {
+    let time = |at: Timestamp| Time(at.as_millisecond());
+    let is_final = matches!(run.state.as_str(), "completed" | "failed" | "cancelled" | "superseded");
+    let end = if is_final { time(run.updated_at) } else { now };
+    let header = Header {
+        flow: &run.flow,
+        run: run.id.clone(),
+        state: &run.state,
+        elapsed: end.since(time(run.created_at)),
+    };
+    // Items are counted by the server's pages; here their step stands for them.
+    let steps = run.steps.iter().filter(|step| !step.id.ends_with(']'));
+    let steps = steps.map(|step| StepLine {
+        depth: 0,
+        id: step.id.clone(),
+        mark: state_mark(known_word(&step.state)),
+        detail: document_detail(step, now),
+    });
+    layout_rows(&header, steps.collect(), size, look)
+}
+
+/// Lays the view out for a terminal of this size.
+fn layout_rows(
+    header: &Header<'_>,
+    steps: Vec<StepLine>,
+    (width, height): (usize, usize),
+    look: Look,
+) -> Vec<Row> {
     let ids =
         steps.iter().map(|step| step.depth * 2 + text::columns(&step.id)).max().unwrap_or(0).min(width / 3);
     // The log keeps a third of the screen. An empty row, the header, and the row that the cursor is on take room too.
     let (steps, left_out) = select_steps(steps, (height * 2 / 3).saturating_sub(3));
-    let mut rows = vec![Row::new("", width, ""), header_row(run, flow, now, width, look)];
+    let mut rows = vec![Row::new("", width, ""), header.to_row(width, look)];
     rows.extend(steps.iter().map(|step| step.to_row(ids, width, look)));
     rows.extend(left_out.map(|text| Row::new(&format!("  {text}"), width, ellipsis(look))));
     rows
@@ -76,22 +118,30 @@ fn ellipsis(look: Look) -> &'static str {
     if look.unicode { "…" } else { "..." }
 }
 
-/// Builds the header: flow, run, state and time.
-fn header_row(run: &Run, flow: &Flow, now: Time, width: usize, look: Look) -> Row {
-    let state = run.state();
-    let end = if run.is_final() { run.updated_at } else { now };
-    let elapsed = format_seconds(end.since(run.created_at));
-    let plain = format!("{} {} {} {elapsed}", flow.name, run.id, state.word());
-    if text::columns(&plain) > width {
-        return Row::new(&plain, width, ellipsis(look));
+/// The first row: flow, run, state and time.
+struct Header<'a> {
+    flow: &'a str,
+    run: String,
+    state: &'a str,
+    elapsed: Millis,
+}
+
+impl Header<'_> {
+    fn to_row(&self, width: usize, look: Look) -> Row {
+        let Header { flow, run, state, elapsed } = self;
+        let elapsed = format_seconds(*elapsed);
+        let plain = format!("{flow} {run} {state} {elapsed}");
+        if text::columns(&plain) > width {
+            return Row::new(&plain, width, ellipsis(look));
+        }
+        let painted = format!(
+            "{} {} {} {elapsed}",
+            look.paint(style::BOLD, flow),
+            look.paint(style::DIM, run),
+            look.paint(style::style_of_word(state), state),
+        );
+        Row { columns: text::columns(&plain), painted }
     }
-    let painted = format!(
-        "{} {} {} {elapsed}",
-        look.paint(style::BOLD, &flow.name),
-        look.paint(style::DIM, run.id),
-        look.paint(style_of_state(state), state.word()),
-    );
-    Row { columns: text::columns(&plain), painted }
 }
 
 impl StepLine {
@@ -276,6 +326,51 @@ fn describe_completed(unit: &Unit, at: Time) -> String {
     match unit.attempts {
         0 | 1 => format!(" in {took}"),
         attempts => format!(" in {took}, {attempts} attempts"),
+    }
+}
+
+/// Returns the word for the state of a step, as it is known here.
+fn known_word(word: &str) -> &'static str {
+    let words = [
+        "ready",
+        "active",
+        "waiting",
+        "held",
+        "error",
+        "failed",
+        "completed",
+        "skipped",
+        "dropped",
+        "cancelled",
+    ];
+    words.into_iter().find(|known| *known == word).unwrap_or("pending")
+}
+
+/// Describes what a step is doing, as far as a document says it.
+fn document_detail(step: &api::Step, now: Time) -> String {
+    let ago = |at: Option<Timestamp>| at.map(|at| format_seconds(now.since(Time(at.as_millisecond()))));
+    let last = step.attempts.last();
+    let cause = step.error.as_ref().map_or("no attempt", |error| &error.cause);
+    match step.state.as_str() {
+        "active" | "ready" => {
+            let Some(attempt) = last else { return String::new() };
+            let what = if step.state == "ready" { " queued" } else { "" };
+            let since = ago(attempt.started_at.or(attempt.queued_at)).unwrap_or_default();
+            let progress = attempt.progress.as_ref().map_or_else(String::new, |progress| {
+                format!(", {}", text::cut(progress.get(), LONGEST_PROGRESS, "..."))
+            });
+            format!(": attempt {}{what} for {since}{progress}", attempt.attempt)
+        }
+        "error" => match (step.next_auto_resume, &step.next_auto_resume_reason) {
+            (Some(due), Some(policy)) => {
+                let due = format_seconds(Time(due.as_millisecond()).since(now));
+                format!(": {cause}; policy {policy} resumes it in {due}")
+            }
+            _ => format!(": {cause}"),
+        },
+        "held" => format!(": {cause}; waits for an operator"),
+        "failed" => format!(": {cause}"),
+        _ => String::new(),
     }
 }
 

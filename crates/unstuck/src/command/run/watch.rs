@@ -236,7 +236,7 @@ impl Watch {
                 self.backlog.took_one();
                 self.take_event(run, &event)?;
             }
-            Message::Signal => {}
+            Message::Signal | Message::Told(_) | Message::StreamEnded(_) => {}
             Message::EngineGone => return Err(engine_gone_error()),
         }
         Ok(())
