@@ -258,6 +258,9 @@ pub struct ProblemPart {
     pub hint: Option<String>,
     /// `error` or `warning`.
     pub severity: String,
+    /// Which of several policies it is about, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<usize>,
 }
 
 impl ProblemDocument {

@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
-use unstuck_api::request::Request;
+use unstuck_api::request::{Query, Request};
 use unstuck_api::{ProblemDocument, ProblemType};
 
 use crate::address::Address;
@@ -98,8 +98,30 @@ impl Client {
         let Some(call) = build_call(request) else {
             return self.resolve_names(request);
         };
+        if call.has_empty_name() {
+            let sentence = "there is no such thing: its name is empty; give a name";
+            return Err(ClientError::Problem(Box::new(ProblemDocument::new(
+                ProblemType::NotFound,
+                sentence,
+            ))));
+        }
         let answer = self.send(&call, patience)?;
-        read_view(request, answer).map_err(ClientError::Problem)
+        let view = read_view(request, answer).map_err(ClientError::Problem)?;
+        if let Request::Query(Query::Kept { names }) = request {
+            self.check_policies(names, &view)?;
+        }
+        Ok(view)
+    }
+
+    /// Refuses a name that no policy has, with the sentence that the server has for it.
+    fn check_policies(&self, names: &[String], kept: &str) -> Result<(), ClientError> {
+        let kept: Vec<serde_json::Value> = serde_json::from_str(kept).unwrap_or_default();
+        for name in names {
+            if !kept.iter().any(|policy| policy["name"] == **name || policy["id"] == **name) {
+                self.request(&Request::Query(Query::Policy { name: name.clone() }))?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns the document of a run when it rests, or after a while as it is then.
@@ -133,16 +155,23 @@ impl Client {
 
     /// Answers whether the second of two names is a run, which takes two calls.
     fn resolve_names(&self, request: &Request) -> Result<String, ClientError> {
-        let Request::Query(unstuck_api::request::Query::Names { first, second }) = request else {
+        let Request::Query(Query::Names { first, second }) = request else {
             return Err(ClientError::Unreachable("this cannot be asked of a server".to_owned()));
         };
+        let first_name = first.as_str();
         let (first, _) = self.get_run(first)?.unwrap_or_default();
         let run: serde_json::Value = serde_json::from_str(&first).unwrap_or_default();
         let step = second.split_once('[').map_or(second.as_str(), |(step, _)| step);
         let has_step =
             run["steps"].as_array().is_some_and(|steps| steps.iter().any(|found| found["id"] == step));
         if has_step {
-            return Ok("false".to_owned());
+            let call = HttpCall::get(&["v1", "runs"]).with("key", Some(second)).with("all", Some(true));
+            let answer = check_status(self.send(&call.with("limit", Some(1)), ANSWERING)?)?;
+            let found: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
+            return match found["runs"][0]["id"].as_str() {
+                None => Ok("false".to_owned()),
+                Some(other) => Err(ambiguous_step(second, run["id"].as_str().unwrap_or(first_name), other)),
+            };
         }
         Ok(self.get_run(second)?.is_some().to_string())
     }
@@ -229,6 +258,16 @@ impl Client {
         let body = Full::new(Bytes::from(call.body.clone().unwrap_or_default()));
         request.body(body).map_err(|error| ClientError::Unreachable(format!("this cannot be sent: {error}")))
     }
+}
+
+/// Builds the problem that a name is a step and a run, as the service does.
+fn ambiguous_step(name: &str, run: &str, other: &str) -> ClientError {
+    let sentence = format!(
+        "`{name}` is both a step of {run} and the key of {other}; name the other run by its id or FLOW:KEY"
+    );
+    let mut problem = ProblemDocument::new(ProblemType::Ambiguous, sentence);
+    problem.about.candidates = vec![other.to_owned()];
+    ClientError::Problem(Box::new(problem))
 }
 
 /// Builds what drives calls on this thread.

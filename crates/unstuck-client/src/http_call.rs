@@ -10,9 +10,10 @@ use unstuck_api::http::{
     ReasonBody, RerunBody, RerunWhat, ResumeBody, RotateBody, SignalBody, SkipBody, TokenBody, TrialBody,
     UnpausePoliciesBody,
 };
+use unstuck_api::policies::RefusedDraft;
 use unstuck_api::request::{
-    BulkOperation, BulkVerb, ErrorsQuery, FlowOperation, NewBulk, PolicyOperation, PolicyToTry, Query,
-    Request, RerunScope, RunOperation, RunsQuery, TokenOperation, TrialQuery,
+    BulkOperation, BulkVerb, ErrorsQuery, FlowOperation, NewBulk, PolicyOperation, PolicyRequest,
+    PolicyToTry, Query, Request, RerunScope, RunOperation, RunsQuery, TokenOperation, TrialQuery,
 };
 
 use crate::client::{HttpAnswer, read_problem};
@@ -59,6 +60,11 @@ impl HttpCall {
     /// The same, for an answer of another type than JSON.
     pub(crate) fn accepting(self, accept: &'static str) -> HttpCall {
         HttpCall { accept, ..self }
+    }
+
+    /// Returns whether it names something by nothing, for which there is no path.
+    pub(crate) fn has_empty_name(&self) -> bool {
+        self.path.contains("//") || self.path.ends_with('/')
     }
 
     /// Returns path and query, as the first line of a request has them.
@@ -383,10 +389,40 @@ fn call_of_tokens(what: &TokenOperation, reason: Option<String>) -> HttpCall {
     }
 }
 
+/// Leaves out what a policy has without being told: a file that is exported says no more than the one that was loaded.
+fn remove_defaults(policy: &mut Value) {
+    let Some(fields) = policy.as_object_mut() else { return };
+    for (name, default) in [("enabled", true), ("includeFatal", false)] {
+        if fields.get(name) == Some(&Value::Bool(default)) {
+            fields.remove(name);
+        }
+    }
+}
+
+/// Returns what is wrong with each policy that was to be loaded, if that is the problem.
+fn refused_drafts(problem: &ProblemDocument) -> Option<Vec<RefusedDraft>> {
+    let parts = problem.about.problems.iter();
+    let refused = parts.map(|part| {
+        let (field, message) = (part.field.clone(), part.message.clone());
+        let hint = part.hint.clone().unwrap_or_default();
+        part.place.map(|place| RefusedDraft { place, field, message, hint })
+    });
+    refused.collect::<Option<Vec<_>>>().filter(|refused| !refused.is_empty())
+}
+
 /// Reads an answer as the view that the service would have given.
 pub(crate) fn read_view(request: &Request, answer: HttpAnswer) -> Result<String, Box<ProblemDocument>> {
     if answer.status >= 300 {
-        return Err(Box::new(read_problem(&answer)));
+        let problem = read_problem(&answer);
+        let is_load =
+            matches!(request, Request::Policies(PolicyRequest { what: PolicyOperation::Load { .. }, .. }));
+        // The service says of each policy what is wrong with it, so that it can be shown where it stands in its file.
+        return match refused_drafts(&problem).filter(|_| is_load) {
+            Some(refused) => {
+                Ok(json!({"changes": [], "unchanged": [], "shadowed": [], "refused": refused}).to_string())
+            }
+            None => Err(Box::new(problem)),
+        };
     }
     let body = answer.body;
     let read = || serde_json::from_str::<Value>(&body).unwrap_or_default();
@@ -400,8 +436,11 @@ pub(crate) fn read_view(request: &Request, answer: HttpAnswer) -> Result<String,
         Request::Query(Query::Kept { names }) => {
             let mut policies = read()["policies"].take();
             if let Some(policies) = policies.as_array_mut() {
-                policies
-                    .retain(|policy| names.is_empty() || names.iter().any(|name| policy["name"] == *name));
+                let is_named = |policy: &Value| {
+                    names.iter().any(|name| policy["name"] == *name || policy["id"] == *name)
+                };
+                policies.retain(|policy| names.is_empty() || is_named(policy));
+                policies.iter_mut().for_each(remove_defaults);
             }
             policies.to_string()
         }

@@ -32,6 +32,7 @@ impl Problem {
             message,
             hint: None,
             severity: "error".to_owned(),
+            place: None,
         });
         Problem::from(problem)
     }

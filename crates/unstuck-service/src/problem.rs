@@ -107,6 +107,7 @@ pub fn flow_part(problem: Problem) -> ProblemPart {
             Severity::Error => "error".to_owned(),
             Severity::Warning => "warning".to_owned(),
         },
+        place: None,
     }
 }
 
@@ -119,6 +120,7 @@ fn build_part(field: &str, message: String, hint: &str) -> ProblemPart {
         message,
         hint: Some(hint.to_owned()).filter(|hint| !hint.is_empty()),
         severity: "error".to_owned(),
+        place: None,
     }
 }
 
@@ -315,6 +317,7 @@ fn input_part(message: &str) -> ProblemPart {
         message: message.to_owned(),
         hint: None,
         severity: "error".to_owned(),
+        place: None,
     }
 }
 

@@ -65,6 +65,7 @@ fn refused_part(bad: unstuck_api::policies::RefusedDraft) -> ProblemPart {
         message: bad.message,
         hint: Some(bad.hint).filter(|hint| !hint.is_empty()),
         severity: "error".to_owned(),
+        place: Some(bad.place),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `unstuck bulk watch`: shows the progress of a bulk action, and drives it if no other process has the store open.
+//! `unstuck bulk watch`: shows the progress of a bulk action, and drives it if neither a server nor another process has the store open.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,12 +66,17 @@ pub(super) fn listen_for_interrupt() -> Result<Arc<AtomicBool>, CommandError> {
     Ok(is_interrupted)
 }
 
-/// Drives the bulk action while it acts, if no other process has the store; `None` if one has.
+/// Drives the bulk action while it acts, or watches a server that does; `None` if another process has the store.
 pub(super) fn drive_bulk(
     place: &StoreLocation,
     bulk: &str,
     is_interrupted: &AtomicBool,
 ) -> Result<Option<BulkView>, CommandError> {
+    // A server goes on with it, and is asked how far it is.
+    if place.server.is_some() {
+        let look = || place.read(Query::Bulk { bulk: bulk.to_owned() })?.read();
+        return watch_until_rest(is_interrupted, look).map(Some);
+    }
     let store = match SqliteStore::open(&place.directory) {
         Ok(store) => store,
         Err(StoreError::Away(_)) => return Ok(None),
@@ -155,9 +160,11 @@ pub(super) fn report_end(
         Format::Text => {
             super::page::show_bulk(page, &mut stdout, &place.option);
             if is_interrupted && page.acts {
-                stdout.line(
-                    "\nThe bulk action is not finished. It continues as soon as a process opens the store.",
-                );
+                stdout.line(if place.server.is_some() {
+                    "\nThe bulk action is not finished. The server continues it."
+                } else {
+                    "\nThe bulk action is not finished. It continues as soon as a process opens the store."
+                });
                 show_watch_command(&page.bulk, &mut stdout, &place.option);
             }
         }

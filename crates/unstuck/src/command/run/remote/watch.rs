@@ -192,10 +192,7 @@ impl RemoteWatch {
             Message::Told(StreamMessage::CaughtUp) => self.is_worth_a_look = true,
             Message::Told(StreamMessage::Cut(why)) => {
                 self.told.is_over = true;
-                self.note(
-                    format!("{why}; the run goes on there, and the connection is opened again"),
-                    style::BAD,
-                );
+                self.note(format!("{why}; trying to reach it again"), style::BAD);
             }
             Message::Told(StreamMessage::Resumed) => {
                 (self.is_worth_a_look, self.told.is_over) = (true, false);
