@@ -26,6 +26,8 @@ fn a_flow_that_starts_itself_without_end_fails_with_the_chain() {
     assert_eq!(store.unstuck(&["runs", "--all", "-o", "json"]).code, 0);
 }
 
+only_on_a_store! {
+    "Ctrl-C leaves a run on a server alone";
 #[test]
 fn ctrl_c_interrupts_a_tree_that_grows_without_end_at_the_first_press() {
     let store = Store::new();
@@ -47,6 +49,7 @@ fn ctrl_c_interrupts_a_tree_that_grows_without_end_at_the_first_press() {
     let ran = store.unstuck(&["cancel", root]);
     assert_eq!(ran.code, 0, "{}{}", ran.stdout, ran.stderr);
 }
+}
 
 #[test]
 fn a_daemon_does_not_survive_the_timeout_of_its_step() {
@@ -67,6 +70,8 @@ steps:
     wait_until_gone(&daemon);
 }
 
+only_on_a_store! {
+    "Ctrl-C leaves a run on a server alone";
 #[test]
 fn a_daemon_does_not_survive_ctrl_c() {
     let store = Store::new();
@@ -83,6 +88,7 @@ steps:
     run.send(Signal::INT);
     assert_eq!(run.wait().code, 130);
     wait_until_gone(&daemon);
+}
 }
 
 #[test]
@@ -127,6 +133,8 @@ fn a_key_that_is_blank_or_too_long_is_refused() {
     }
 }
 
+only_on_a_store! {
+    "the API has a bound of its own for names of users, 128 characters";
 #[test]
 fn a_reason_or_a_user_name_that_is_too_long_is_refused_and_changes_nothing() {
     let store = Store::new();
@@ -161,4 +169,5 @@ fn a_reason_or_a_user_name_that_is_too_long_is_refused_and_changes_nothing() {
         assert!(refused.stderr.contains(sentence), "{command:?}: {}", refused.stderr);
     }
     assert_eq!(store.unstuck(&["history", "@latest", "-o", "json"]).stdout, before);
+}
 }

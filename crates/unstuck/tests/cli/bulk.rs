@@ -39,6 +39,8 @@ fn go_on_with(store: &Store, run: &str) -> i32 {
     store.unstuck(&["run", "--continue", run]).code
 }
 
+only_on_a_store! {
+    "a server executes what is resumed: the wave has results at once";
 #[test]
 fn a_bulk_resume_whose_canary_fails() {
     let (store, runs) = with_failed(4);
@@ -78,7 +80,10 @@ fn a_bulk_resume_whose_canary_fails() {
     assert_eq!(latest(&store), ("done".into(), results(["failedAgain", "passed", "passed", "passed"])));
     done(&store.unstuck(&["store", "check"]));
 }
+}
 
+only_on_a_store! {
+    "another process than a server has the store open";
 #[test]
 fn whoever_has_the_store_goes_on_with_it() {
     let (store, runs) = with_failed(3);
@@ -105,6 +110,7 @@ fn whoever_has_the_store_goes_on_with_it() {
     let refused = store.unstuck(&["bulk", "unpause", "@latest"]);
     assert_eq!(refused.stderr, "error: the bulk action is cancelled, so it cannot continue\n");
 }
+}
 
 #[test]
 fn runs_are_cancelled_by_what_they_have_in_common() {
@@ -124,6 +130,8 @@ fn runs_are_cancelled_by_what_they_have_in_common() {
     assert_eq!(store.unstuck(&["bulk", "list", "--open"]).stdout, "No bulk actions in progress.\n");
 }
 
+only_on_a_store! {
+    "a server executes what a policy has scheduled";
 #[test]
 fn errors_are_selected_by_what_they_have_in_common() {
     let (store, runs) = with_failed(3);
@@ -154,7 +162,10 @@ fn errors_are_selected_by_what_they_have_in_common() {
         assert_eq!(plan.json()["total"], json!(total), "{selected:?}: {}", plan.stdout);
     }
 }
+}
 
+only_on_a_store! {
+    "the server goes on with it, whoever watches";
 #[test]
 fn it_goes_on_with_somebody_else_after_ctrl_c() {
     let (store, runs) = with_failed(20);
@@ -178,6 +189,7 @@ fn it_goes_on_with_somebody_else_after_ctrl_c() {
     let (_, found) = latest(&store);
     let errors = store.unstuck(&["errors", "-o", "json"]).json();
     assert_eq!(errors["groups"][0]["acknowledged"], json!(acted(&found)), "what is counted is what was done");
+}
 }
 
 #[test]

@@ -56,6 +56,8 @@ fn go_on_with(store: &Store, runs: &[String]) {
     }
 }
 
+only_on_a_store! {
+    "a server executes what is rerun: there are results at once";
 #[test]
 fn failed_runs_are_rerun_in_waves_and_each_has_passed_or_failed_again() {
     let store = Store::new();
@@ -77,7 +79,10 @@ fn failed_runs_are_rerun_in_waves_and_each_has_passed_or_failed_again() {
     assert!(done(&shown).contains("2  completed\n"), "of a run, and not of a step: {}", shown.stdout);
     done(&store.unstuck(&["store", "check"]));
 }
+}
 
+only_on_a_store! {
+    "a server executes what is rerun: there are results at once";
 #[test]
 fn a_rerun_of_many_means_those_that_have_failed_unless_a_state_is_given() {
     let store = Store::new();
@@ -104,7 +109,10 @@ fn a_rerun_of_many_means_those_that_have_failed_unless_a_state_is_given() {
     assert!(done(&named).contains("1  started again"), "{}", named.stdout);
     assert!(named.stdout.contains("1  refused") && named.stdout.contains("no point of failure"));
 }
+}
 
+only_on_a_store! {
+    "a server executes what is retried: there are results at once";
 #[test]
 fn held_steps_of_many_runs_are_tried_once_more_or_given_up() {
     let store = Store::new();
@@ -122,6 +130,7 @@ fn held_steps_of_many_runs_are_tried_once_more_or_given_up() {
     assert_eq!(states(&store), ["failed", "completed", "failed"]);
     let refused = store.unstuck(&["choose", "--state", "held", "none", "--canary", "1", "--yes"]);
     assert!(refused.stderr.contains("--canary has no use here"), "{}", refused.stderr);
+}
 }
 
 #[test]
@@ -147,6 +156,8 @@ fn a_signal_goes_to_the_runs_that_wait_for_it_and_the_others_are_counted() {
     assert_eq!(latest(&store).1, ["signalled", "refused"]);
 }
 
+only_on_a_store! {
+    "a server continues the run after its step is skipped";
 #[test]
 fn a_step_of_many_runs_is_skipped_or_completed() {
     let store = Store::new();
@@ -183,6 +194,7 @@ fn a_step_of_many_runs_is_skipped_or_completed() {
     let shown = store.unstuck(&["show", &runs[0], "-o", "json"]);
     assert_eq!(shown.json()["steps"][0]["output"], 7, "{}", shown.stdout);
     assert!(shown.stdout.contains("ompleted by hand by ada (sent)"), "{}", shown.stdout);
+}
 }
 
 #[test]
@@ -282,6 +294,8 @@ fn cancel_of_what_needs_a_person_takes_held_runs_too() {
     assert_eq!(states(&store), ["cancelled", "cancelled", "cancelled", "completed"]);
 }
 
+only_on_a_store! {
+    "a server executes what is resumed: there are results at once";
 #[test]
 fn a_key_names_a_run_also_as_one_of_several() {
     let store = Store::new();
@@ -303,7 +317,10 @@ fn a_key_names_a_run_also_as_one_of_several() {
     done(&store.unstuck(&["resume", "k2", "upload:upload"]));
     assert_eq!(latest(&store).1, ["resumed", "resumed"]);
 }
+}
 
+only_on_a_store! {
+    "nothing has to be continued by hand on a server";
 #[test]
 fn the_list_of_runs_to_go_on_with_is_not_cut_in_silence() {
     let store = Store::new();
@@ -332,6 +349,7 @@ fn the_list_of_runs_to_go_on_with_is_not_cut_in_silence() {
     let document = store.unstuck(&["bulk", "show", "@latest", "-o", "json"]).json();
     let commands: Vec<String> = few.iter().map(|run| format!("unstuck run --continue {run}")).collect();
     assert_eq!((&document["notLookedAt"], &document["goOn"]), (&json!(0), &json!(commands)), "all of them");
+}
 }
 
 #[test]

@@ -84,6 +84,8 @@ fn a_step_is_done_by_hand_another_is_left_out_and_the_run_goes_on() {
     }
 }
 
+only_on_a_store! {
+    "a server executes what is resumed at once";
 #[test]
 fn an_acknowledged_step_stays_and_is_told_as_known_until_it_is_resumed() {
     let (store, id) = rests();
@@ -99,6 +101,7 @@ fn an_acknowledged_step_stays_and_is_told_as_known_until_it_is_resumed() {
     let resumed = ok(store.unstuck(&["resume", &id, "load"]));
     assert!(resumed.contains("unstuck run --continue"), "{resumed}");
     assert!(!words(&ok(store.unstuck(&["explain", &id]))).contains("is acknowledged"), "it counts again");
+}
 }
 
 #[test]

@@ -12,6 +12,8 @@ use crate::support::{REFUSED, Store, repository, run_flow, unstuck};
 
 const APPROVAL: &str = "flow: approval\nsteps:\n  - {id: approved, signal: approve}\n";
 
+only_on_a_store! {
+    "a server has made its store";
 #[test]
 fn a_failed_run_a_refusal_and_wrong_usage_have_codes_of_their_own() {
     let fails = "flow: a\nsteps:\n  - {id: one, emulate: fail}\n";
@@ -33,7 +35,10 @@ fn a_failed_run_a_refusal_and_wrong_usage_have_codes_of_their_own() {
         assert!(ran.stderr.starts_with("error: "), "{command:?}: {}", ran.stderr);
     }
 }
+}
 
+only_on_a_store! {
+    "the run of a key on a server is shown, not executed by another process";
 #[test]
 fn a_run_that_is_executed_elsewhere_and_one_that_is_interrupted_have_codes_of_their_own() {
     let store = Store::new();
@@ -43,7 +48,10 @@ fn a_run_that_is_executed_elsewhere_and_one_that_is_interrupted_have_codes_of_th
     run.send(Signal::INT);
     assert_eq!(run.wait().code, 130);
 }
+}
 
+only_on_a_store! {
+    "a server waits for no store";
 #[test]
 fn a_busy_store_has_a_code_of_its_own_and_changes_nothing() {
     let store = Store::new();
@@ -56,7 +64,10 @@ fn a_busy_store_has_a_code_of_its_own_and_changes_nothing() {
     drop(lock);
     assert_eq!(store.unstuck(&["cancel", "@latest"]).code, 0);
 }
+}
 
+only_on_a_store! {
+    "a process that has the store open is stopped";
 #[test]
 fn an_answer_that_does_not_come_has_a_code_of_its_own() {
     let store = Store::new();
@@ -74,6 +85,7 @@ fn an_answer_that_does_not_come_has_a_code_of_its_own() {
     assert_eq!((silent.code, silent.stdout.as_str()), (7, ""), "{}", silent.stderr);
     assert!(silent.stderr.contains("has not answered for 10 seconds"), "{}", silent.stderr);
     assert!(asked.join().expect("it ends").contains("approve"));
+}
 }
 
 #[test]

@@ -117,6 +117,8 @@ fn a_rerun_of_a_chosen_step_runs_what_depends_on_it() {
     assert_eq!(sorted(&store), "abbccd", "b, and c, which had failed; neither a nor d");
 }
 
+only_on_a_store! {
+    "nothing has to be continued by hand on a server";
 #[test]
 fn a_handler_that_failed_is_rerun_by_itself_with_the_command_that_explain_offers() {
     let store = Store::new();
@@ -142,6 +144,7 @@ fn a_handler_that_failed_is_rerun_by_itself_with_the_command_that_explain_offers
         (&json!("failed"), &json!(1)),
         "it stays as it was"
     );
+}
 }
 
 #[test]

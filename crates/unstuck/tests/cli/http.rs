@@ -126,6 +126,8 @@ steps:
     http: {url: "http://${secrets.USER}:${secrets.ENV}@${input.host}/user"}
 "#;
 
+only_on_a_store! {
+    "secrets are given to the server, not to a command";
 #[test]
 fn a_secret_is_used_everywhere_and_found_nowhere() {
     let server = Server::new();
@@ -189,7 +191,10 @@ fn a_secret_is_used_everywhere_and_found_nowhere() {
     assert!(is_in_folder(Path::new(&folder), SECRETS[0]));
     assert!(is_in_folder(Path::new(&store.path()), "${secrets.FILE}"));
 }
+}
 
+only_on_a_store! {
+    "secrets are given to the server, not to a command";
 #[test]
 fn a_missing_secret_fails_the_attempt() {
     let flow = "flow: f\nsteps: [{id: x, run: 'true', timeout: 1m, with: {a: '${secrets.NOWHERE}'}}]\n";
@@ -201,6 +206,7 @@ fn a_missing_secret_fails_the_attempt() {
     let ran = run_flow(flow, &["--secrets", "/nonexistent-folder"]);
     assert_eq!(ran.code, REFUSED, "{}{}", ran.stdout, ran.stderr);
     assert!(ran.stderr.contains("cannot read the folder of secrets /nonexistent-folder"), "{}", ran.stderr);
+}
 }
 
 #[test]

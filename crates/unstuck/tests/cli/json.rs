@@ -119,6 +119,8 @@ fn close(schema: &mut Value) {
     }
 }
 
+only_on_a_store! {
+    "the first token closes the server to commands without one";
 #[test]
 fn what_the_commands_print_is_what_their_schemas_say() {
     for (name, command, document) in documents() {
@@ -139,7 +141,10 @@ fn what_the_commands_print_is_what_their_schemas_say() {
     assert!(jsonschema::validator_for(&schema).expect("it is a schema").is_valid(&problem), "{problem}");
     assert_eq!(unstuck(&["schema", "--documents"]).json()["anyOf"].as_array().map(Vec::len), Some(35));
 }
+}
 
+only_on_a_store! {
+    "the first token closes the server to commands without one";
 #[test]
 fn every_document_is_an_object_with_times_of_one_form_and_numbers_that_fit() {
     for (_, command, document) in documents() {
@@ -163,6 +168,7 @@ fn every_document_is_an_object_with_times_of_one_form_and_numbers_that_fit() {
         assert!(wrong.is_empty(), "{command}: {wrong:#?}");
         assert!(times > 0 || !command.starts_with("show"), "{command}");
     }
+}
 }
 
 /// Every value but payloads, with its path.

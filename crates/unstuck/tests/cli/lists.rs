@@ -3,8 +3,8 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::support::Store;
 use crate::support::under_way::{UnderWay, wait_until};
+use crate::support::{IS_AT, Store};
 use crate::terminal::on_terminal;
 
 const CAUSE: &str = "the clearing house at clearing.example:8443 refused the batch with code 4711";
@@ -276,7 +276,7 @@ fn explain_offers_a_signal_that_does_not_fail_the_run() {
         - {id: ask, signal: approve}\n\
         - {id: pay, if: '${steps.ask.output.approved}', set: '${steps.ask.output.amount}'}\n";
     let under_way = UnderWay::start(&store, flow, &[]);
-    under_way.until(" is stored in ");
+    under_way.until(IS_AT);
     wait_until(|| ids(&store, &["--state", "waiting"]).len() == 1);
     let explained = store.unstuck(&["explain", "@latest", "-o", "json"]).json();
     let commands: Vec<&str> = explained["can"]
@@ -294,6 +294,8 @@ fn explain_offers_a_signal_that_does_not_fail_the_run() {
     assert_eq!(under_way.wait().code, 0);
 }
 
+only_on_a_store! {
+    "the status says that a server executes";
 #[test]
 fn status_says_what_needs_a_person_who_executes_what_comes_next_and_how_many_there_are() {
     let store = Store::new();
@@ -307,7 +309,7 @@ fn status_says_what_needs_a_person_who_executes_what_comes_next_and_how_many_the
     let id = store.latest();
     let waits = "flow: waits\nsteps:\n  - {id: nap, wait: 1h}\n";
     let under_way = UnderWay::start(&store, waits, &[]);
-    under_way.until(" is stored in ");
+    under_way.until(IS_AT);
     wait_until(|| ids(&store, &["--state", "waiting"]).len() == 1);
     let status = store.unstuck(&["status", "-o", "json"]).json();
     assert_eq!(status["needsPersonCount"], 1);
@@ -331,7 +333,10 @@ fn status_says_what_needs_a_person_who_executes_what_comes_next_and_how_many_the
         assert!(said.contains(&format!("What you can do: unstuck explain {id}")), "at {width}:\n{shown}");
     }
 }
+}
 
+only_on_a_store! {
+    "no run is idle on a server";
 #[test]
 fn status_counts_a_run_that_nobody_executes_as_idle_and_never_as_running() {
     let store = Store::new();
@@ -348,6 +353,7 @@ fn status_counts_a_run_that_nobody_executes_as_idle_and_never_as_running() {
     );
     let status = store.unstuck(&["status", "-o", "json"]).json();
     assert_eq!((&status["open"], &status["idleStates"]), (&json!({"running": 1}), &json!({"running": 1})));
+}
 }
 
 #[test]

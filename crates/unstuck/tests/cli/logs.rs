@@ -203,6 +203,8 @@ fn a_run_keeps_so_many_logs_and_says_that_older_ones_were_dropped() {
     assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
 }
 
+only_on_a_store! {
+    "a server stores what a process printed when that has ended, and the command does not wait for it";
 #[test]
 fn what_a_stuck_or_interrupted_attempt_printed_is_kept() {
     let store = Store::new();
@@ -215,7 +217,10 @@ steps:
     let shown = store.unstuck(&["logs", "@latest"]).stdout;
     assert!(shown.contains("  stderr:\n    still here\n  stdout:\n    half done\n"), "{shown}");
 }
+}
 
+only_on_a_store! {
+    "a server stores what a process printed when that has ended, and the command does not wait for it";
 #[test]
 fn an_attempt_that_still_runs_is_shown_as_such() {
     let store = Store::new();
@@ -237,4 +242,5 @@ steps:
     under_way.wait();
     let shown = store.unstuck(&["logs", "@latest", "b"]).stdout;
     assert_eq!(shown, "b, attempt 1: cancelled\n  stdout:\n    two\n");
+}
 }

@@ -1,5 +1,15 @@
 //! The command as people use it: the real binary, its exit codes, and every sentence that it says.
 
+/// Whether commands are sent to a server: see `tests/cli_on_server.rs`, where the same tests are.
+const ON_SERVER: bool = false;
+
+/// A test whose story is about a store without a server, with the reason.
+macro_rules! only_on_a_store {
+    ($why:literal; $($test:item)*) => {
+        $($test)*
+    };
+}
+
 mod alone;
 mod bounds;
 mod bulk;

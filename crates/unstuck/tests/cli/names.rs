@@ -48,6 +48,8 @@ fn common(one: &str, other: &str) -> usize {
     one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
 }
 
+only_on_a_store! {
+    "a server has made its store";
 #[test]
 fn what_names_no_run_is_refused() {
     let store = Store::new();
@@ -77,6 +79,7 @@ fn what_names_no_run_is_refused() {
         let error: serde_json::Value = serde_json::from_str(&ran.stderr).expect("it is JSON");
         assert_eq!(error["detail"], wanted);
     }
+}
 }
 
 const KEYED: &str = "flow: a\nsteps:\n  - {id: one, set: 1}\n---\nflow: b\nsteps:\n  - {id: one, set: 1}\n";

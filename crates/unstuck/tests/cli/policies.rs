@@ -35,6 +35,8 @@ fn names(store: &Store) -> Vec<String> {
     lines.map(|line| line["name"].as_str().expect("a name").to_owned()).collect()
 }
 
+only_on_a_store! {
+    "a server has made its store";
 #[test]
 fn policies_are_there_before_the_first_run() {
     let store = Store::new();
@@ -56,6 +58,7 @@ fn policies_are_there_before_the_first_run() {
     );
     assert_eq!(names(&store), ["resets", "nightly"]);
     assert_eq!(store.run_flow("flow: nightly\nsteps: [{id: a, set: 1}]\n", &[]).code, 0);
+}
 }
 
 #[test]

@@ -104,6 +104,8 @@ fn a_fatal_error_is_for_those_who_ask_for_it() {
     assert_eq!(hits(&store), [("all".to_owned(), 0, 0), ("fatal too".to_owned(), 1, 0)]);
 }
 
+only_on_a_store! {
+    "a server executes what is resumed at once";
 #[test]
 fn a_run_that_is_acknowledged_while_it_is_scheduled() {
     let store = store_with("{name: patient, flow: nightly, maxAttempts: 9, backOff: 1h}");
@@ -123,7 +125,10 @@ fn a_run_that_is_acknowledged_while_it_is_scheduled() {
     assert_eq!(store.unstuck(&["resume", "@latest"]).code, 0);
     assert_eq!(store.unstuck(&["run", "--continue"]).code, 0);
 }
+}
 
+only_on_a_store! {
+    "nothing has to be continued by hand on a server";
 #[test]
 fn a_scheduled_run_that_was_interrupted_or_killed_goes_on_when_it_is_continued() {
     for (signal, code) in [(Signal::INT, 130), (Signal::KILL, -1)] {
@@ -146,6 +151,7 @@ fn a_scheduled_run_that_was_interrupted_or_killed_goes_on_when_it_is_continued()
             continued.stdout
         );
     }
+}
 }
 
 #[test]
@@ -175,6 +181,8 @@ fn policies_are_changed_while_a_run_is_in_progress() {
     assert!(ran.stdout.contains(": ada applied the policies"), "{}", ran.stdout);
 }
 
+only_on_a_store! {
+    "a server resumes what is due, whatever command runs";
 #[test]
 fn a_due_resume_whose_policy_is_gone_is_matched_anew() {
     let store = store_with("{name: gone soon, flow: nightly, maxAttempts: 9, backOff: 2s}");
@@ -191,4 +199,5 @@ fn a_due_resume_whose_policy_is_gone_is_matched_anew() {
     wait_until(|| !std::fs::exists(format!("{}/socket", store.path())).is_ok_and(|there| there));
     let audit = store.unstuck(&["policy", "audit"]).stdout;
     assert!(audit.contains("deleted") && audit.contains("ada"), "{audit}");
+}
 }

@@ -133,6 +133,8 @@ fn text(value: &Value) -> &str {
     value.as_str().expect("it is a text")
 }
 
+only_on_a_store! {
+    "a server has made its store";
 #[test]
 fn every_command_without_a_store_says_so_and_makes_none() {
     let store = Store::new();
@@ -166,7 +168,10 @@ fn every_command_without_a_store_says_so_and_makes_none() {
         assert!(!std::fs::exists(store.path()).expect("it can be looked for"), "{command:?}");
     }
 }
+}
 
+only_on_a_store! {
+    "the store is in a folder that cannot be used";
 #[test]
 fn a_store_that_cannot_be_used_is_refused() {
     let store = Store::new();
@@ -187,7 +192,10 @@ fn a_store_that_cannot_be_used_is_refused() {
         "error: no folder for the store: HOME is not set. Name one with --store PATH or UNSTUCK_STORE\n";
     assert_eq!(stderr, wanted);
 }
+}
 
+only_on_a_store! {
+    "the files of a store that nobody has open are damaged";
 #[test]
 fn a_damaged_store_is_found_out() {
     let store = Store::new();
@@ -205,4 +213,5 @@ fn a_damaged_store_is_found_out() {
     assert!(found.stdout.contains(" found. (") && !found.stdout.contains("No problems"), "{}", found.stdout);
     let found = store.unstuck(&["store", "check", "-o", "json"]);
     assert!(found.code == 1 && found.json()["findings"][0]["hint"].is_string(), "{}", found.stdout);
+}
 }

@@ -1,5 +1,8 @@
 //! `unstuck rehearse` as people use it: its output, its exit codes, and what it refuses.
 
+use std::path::Path;
+use std::process::{Command, Stdio};
+
 use serde_json::{Value, json};
 
 use crate::support::{REFUSED, Ran, Store};
@@ -11,6 +14,19 @@ steps:
   - {id: load, action: load}
 ";
 const POLICY: &str = "{name: again, errorSubstring: refused, maxAttempts: 5, backOff: 10m}\n";
+
+impl Store {
+    /// Runs a line of a shell that finds the binary, in the folder of the store.
+    pub(crate) fn shell(&self, line: &str) -> Ran {
+        let binary = Path::new(env!("CARGO_BIN_EXE_unstuck"));
+        let folder = binary.parent().expect("it is in a folder");
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).current_dir(self.folder()).env("PATH", path).stdin(Stdio::null());
+        shell.env("UNSTUCK_STORE", self.path()).env("TZ", "UTC").env_remove("TERM");
+        Ran::of(shell.output().expect("there is a shell"))
+    }
+}
 
 /// Rehearses the flow by a plan.
 fn rehearse(flow: &str, plan: &str, more: &[&str]) -> Ran {

@@ -102,6 +102,8 @@ fn a_held_handler_holds_the_run() {
     assert_eq!((ran.json()["state"].as_str(), ran.code), (Some("held"), 3), "{}", ran.stderr);
 }
 
+only_on_a_store! {
+    "a server executes the run that has the slot when it is resumed, and the command waits for that";
 #[test]
 fn a_run_that_waits_for_a_slot_that_a_resting_one_keeps_is_at_rest() {
     let flow = format!(
@@ -111,7 +113,10 @@ fn a_run_that_waits_for_a_slot_that_a_resting_one_keeps_is_at_rest() {
     let ran = run_flow(&flow, &[]);
     assert_eq!(ran.code, 1, "{}", ran.stdout);
 }
+}
 
+only_on_a_store! {
+    "a worker may come to a server at any time";
 #[test]
 fn a_step_for_a_worker_does_not_wait_for_ever() {
     let ran = run_flow("flow: a\nsteps:\n  - {id: one, action: Resize}\n", &[]);
@@ -126,6 +131,7 @@ fn a_step_for_a_worker_does_not_wait_for_ever() {
         let ran = run_flow(&flow, &["-o", "json"]);
         assert_eq!((ran.json()["state"].as_str(), ran.code), (Some(state), 1), "{flow}");
     }
+}
 }
 
 #[test]

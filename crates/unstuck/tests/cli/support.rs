@@ -1,13 +1,23 @@
 //! Running the binary, and files for it.
 
+#[path = "support/own_server.rs"]
+mod own_server;
+#[path = "support/server.rs"]
 pub(crate) mod server;
+#[path = "support/under_way.rs"]
 pub(crate) mod under_way;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 
 use serde_json::Value;
+
+use self::own_server::OwnServer;
+
+/// What the first line of a run says about where it is.
+pub(crate) const IS_AT: &str = if crate::ON_SERVER { " runs on http://" } else { " is stored in " };
 
 /// The exit code of what is refused.
 pub(crate) const REFUSED: i32 = 5;
@@ -33,12 +43,12 @@ impl Ran {
     }
 }
 
-/// A store that goes away with the test.
-pub(crate) struct Store(Folder);
+/// A store that goes away with the test, and the server that has it, where commands are sent to one.
+pub(crate) struct Store(Folder, OnceLock<OwnServer>);
 
 impl Store {
     pub(crate) fn new() -> Store {
-        Store(Folder::new())
+        Store(Folder::new(), OnceLock::new())
     }
 
     /// Its folder, which is made by whoever uses it first.
@@ -75,7 +85,16 @@ impl Store {
             command.env_remove(name);
         }
         command.env("UNSTUCK_STORE", self.path()).env("USER", "ada").env("TZ", "UTC");
+        self.name_server(&mut command);
         command
+    }
+
+    /// Sends a command to the server of this store, which is started for the first one.
+    fn name_server(&self, command: &mut Command) {
+        if crate::ON_SERVER {
+            let server = self.1.get_or_init(|| OwnServer::start(&self.folder(), &self.path()));
+            command.env("UNSTUCK_SERVER", &server.url);
+        }
     }
 
     /// Runs the binary with these arguments.
@@ -93,17 +112,6 @@ impl Store {
         let _ = pipe.write_all(stdin.as_bytes());
         drop(pipe);
         Ran::of(child.wait_with_output().expect("it ends"))
-    }
-
-    /// Runs a line of a shell that finds the binary, in the folder of the store.
-    pub(crate) fn shell(&self, line: &str) -> Ran {
-        let binary = Path::new(env!("CARGO_BIN_EXE_unstuck"));
-        let folder = binary.parent().expect("it is in a folder");
-        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
-        let mut shell = Command::new("sh");
-        shell.args(["-c", line]).current_dir(self.folder()).env("PATH", path).stdin(Stdio::null());
-        shell.env("UNSTUCK_STORE", self.path()).env("TZ", "UTC").env_remove("TERM");
-        Ran::of(shell.output().expect("there is a shell"))
     }
 
     /// Runs a flow that is given as text.

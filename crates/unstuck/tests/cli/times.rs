@@ -18,6 +18,8 @@ fn india() -> TimeZone {
     TimeZone::fixed(Offset::from_seconds(19_800).expect("an offset"))
 }
 
+only_on_a_store! {
+    "pages of a server are written in the zone of the server";
 #[test]
 fn text_has_the_local_zone_and_json_has_utc() {
     let store = Store::new();
@@ -47,6 +49,7 @@ fn text_has_the_local_zone_and_json_has_utc() {
         assert!(!said.stdout.contains("UTC"), "{command:?}\n{}", said.stdout);
     }
     assert!(in_india(&store, &["policy", "audit", "-o", "json"]).stdout.contains("Z\""));
+}
 }
 
 #[test]

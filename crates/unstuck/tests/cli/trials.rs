@@ -111,6 +111,8 @@ fn a_preview_and_a_backtest_agree_with_what_is_then_done() {
     }
 }
 
+only_on_a_store! {
+    "a server executes what is resumed at once";
 #[test]
 fn a_preview_tells_from_whom_and_who_comes_before_and_who_is_spent() {
     let store = Store::new();
@@ -169,6 +171,7 @@ fn a_preview_tells_from_whom_and_who_comes_before_and_who_is_spent() {
     assert_eq!(store.unstuck(&["run", "--continue"]).code, 1);
     let trial = trial_of(&store, &["policy", "preview", "soon"]);
     assert_eq!(trial["exhausted"], 1, "of the run that was gone on with: {trial:#}");
+}
 }
 
 #[test]

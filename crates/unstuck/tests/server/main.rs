@@ -14,6 +14,7 @@ mod policies;
 mod refusals;
 mod repeats;
 mod roles;
+mod run_command;
 mod runs;
 mod starting;
 mod stops;

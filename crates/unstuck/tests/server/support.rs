@@ -94,7 +94,12 @@ impl Server {
     }
 
     pub(crate) fn start_on(store: &Store, arguments: &[&str]) -> Server {
-        let all = [&["serve", "--listen", "127.0.0.1:0", "-o", "json"], arguments].concat();
+        Server::start_at("127.0.0.1:0", store, arguments)
+    }
+
+    /// Starts a server at an address that others know already.
+    pub(crate) fn start_at(address: &str, store: &Store, arguments: &[&str]) -> Server {
+        let all = [&["serve", "--listen", address, "-o", "json"], arguments].concat();
         let mut command = store.command(&all);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
