@@ -1,5 +1,8 @@
 //! Sends HTTP calls and reads their answers; each call has a connection of its own.
 
+use std::fmt;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -7,7 +10,8 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::SendRequest;
 use hyper::header;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 use unstuck_api::request::{Query, Request};
@@ -39,6 +43,18 @@ pub struct Client {
     token: Option<String>,
     /// What a command that is to be typed needs to find this server, such as ` --server URL`.
     option: String,
+    /// How it is connected to, where that is not over the network.
+    socket: Option<Socket>,
+}
+
+/// Connects to the socket of a server on this machine.
+#[derive(Clone)]
+struct Socket(Arc<dyn Fn() -> io::Result<std::os::unix::net::UnixStream> + Send + Sync>);
+
+impl fmt::Debug for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Socket")
+    }
 }
 
 /// Why there is no answer.
@@ -72,7 +88,7 @@ pub(crate) struct HttpAnswer {
 
 impl Client {
     pub fn new(address: Address, user: impl Into<String>) -> Client {
-        Client { address, user: user.into(), token: None, option: String::new() }
+        Client { address, user: user.into(), token: None, option: String::new(), socket: None }
     }
 
     /// The same, with a token of the API.
@@ -85,6 +101,15 @@ impl Client {
     #[must_use]
     pub fn with_option(self, option: impl Into<String>) -> Client {
         Client { option: option.into(), ..self }
+    }
+
+    /// The same, over a socket of this machine that is connected to so.
+    #[must_use]
+    pub fn over_socket(
+        self,
+        connect: impl Fn() -> io::Result<std::os::unix::net::UnixStream> + Send + Sync + 'static,
+    ) -> Client {
+        Client { socket: Some(Socket(Arc::new(connect))), ..self }
     }
 
     /// Returns where the server is, for people.
@@ -214,7 +239,24 @@ impl Client {
 
     /// Opens a connection, which is driven until its sender is gone.
     pub(crate) async fn open(&self) -> Result<SendRequest<Full<Bytes>>, ClientError> {
-        let stream = self.connect().await?;
+        match &self.socket {
+            None => self.shake_hands(self.connect().await?).await,
+            Some(Socket(connect)) => {
+                let connected = connect().and_then(|stream| {
+                    stream.set_nonblocking(true)?;
+                    UnixStream::from_std(stream)
+                });
+                let stream =
+                    connected.map_err(|error| self.unreachable(&without_number(&error.to_string())))?;
+                self.shake_hands(stream).await
+            }
+        }
+    }
+
+    async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        &self,
+        stream: S,
+    ) -> Result<SendRequest<Full<Bytes>>, ClientError> {
         let (sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| {
                 ClientError::Unreachable(format!("{} does not speak HTTP: {error}", self.address))
@@ -223,18 +265,19 @@ impl Client {
         Ok(sender)
     }
 
+    fn unreachable(&self, why: &str) -> ClientError {
+        ClientError::Unreachable(format!(
+            "no server answers at {}: {why}. Nothing was changed. `unstuck serve` starts one",
+            self.address
+        ))
+    }
+
     async fn connect(&self) -> Result<TcpStream, ClientError> {
         let connecting = TcpStream::connect((self.address.bare_host(), self.address.port));
-        let unreachable = |why: String| {
-            ClientError::Unreachable(format!(
-                "no server answers at {}: {why}. Nothing was changed. `unstuck serve` starts one",
-                self.address
-            ))
-        };
         match timeout(CONNECTING, connecting).await {
             Ok(Ok(stream)) => Ok(stream),
-            Ok(Err(error)) => Err(unreachable(without_number(&error.to_string()))),
-            Err(_) => Err(unreachable(format!("no connection within {} s", CONNECTING.as_secs()))),
+            Ok(Err(error)) => Err(self.unreachable(&without_number(&error.to_string()))),
+            Err(_) => Err(self.unreachable(&format!("no connection within {} s", CONNECTING.as_secs()))),
         }
     }
 

@@ -1,6 +1,8 @@
-//! Who calls, and what they may do. Without any token a server is for its own machine alone, and everybody there is admin.
+//! Who calls, and what they may do. Without any token a server is for its own machine alone, and everybody there is admin. The owner of the store
+//! is admin on its socket, with tokens or without.
 
-use std::net::{IpAddr, SocketAddr};
+use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, header};
@@ -63,6 +65,23 @@ impl Access {
     }
 }
 
+/// Where a connection comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Network(IpAddr),
+    /// The socket in the folder of the store, which is for its owner alone.
+    Socket,
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Network(address) => address.fmt(f),
+            Peer::Socket => f.write_str("socket"),
+        }
+    }
+}
+
 /// Who sent a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
@@ -71,7 +90,7 @@ pub(crate) struct Caller {
     pub(crate) name: Arc<str>,
     /// The person behind a shared token, as they claim.
     pub(crate) user: Option<Arc<str>>,
-    pub(crate) peer: IpAddr,
+    pub(crate) peer: Peer,
     pub(crate) token: Option<Arc<ApiToken>>,
 }
 
@@ -81,15 +100,20 @@ impl Caller {
     pub(crate) fn identify(
         tokens: &KnownTokens,
         headers: &HeaderMap,
-        peer: SocketAddr,
+        peer: Peer,
         now: Time,
     ) -> Result<Caller, Problem> {
-        let (user, peer) = (claimed_name(headers)?, peer.ip());
+        let user = claimed_name(headers)?;
+        let Peer::Network(address) = peer else {
+            // Whoever owns the store can do everything to it anyway.
+            let name = user.unwrap_or_else(|| "local".into());
+            return Ok(Caller { role: Role::Admin, name, user: None, peer, token: None });
+        };
         if let Some(presented) = bearer_token(headers) {
             let token = tokens.authenticate(presented, now).ok_or_else(unauthenticated)?;
             return Ok(Caller { role: token.role, name: token.name.clone(), user, peer, token: Some(token) });
         }
-        if !tokens.is_empty() || !is_loopback(peer) {
+        if !tokens.is_empty() || !is_loopback(address) {
             return Err(unauthenticated());
         }
         check_host(headers)?;
@@ -99,8 +123,8 @@ impl Caller {
     }
 
     /// Whoever may only use what is for everybody.
-    pub(crate) fn stranger(peer: SocketAddr) -> Caller {
-        Caller { role: Role::Peer, name: "anybody".into(), user: None, peer: peer.ip(), token: None }
+    pub(crate) fn stranger(peer: Peer) -> Caller {
+        Caller { role: Role::Peer, name: "anybody".into(), user: None, peer, token: None }
     }
 
     /// Returns how changes are recorded: `ada (ops-cli)` for a person behind a token.

@@ -12,13 +12,15 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulShutdown;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 use tower_service::Service as _;
 
+use crate::access::Peer;
 use crate::app::App;
-use crate::dispatch::{Peer, build_router};
+use crate::dispatch::build_router;
 use crate::transport::BoundedStream;
 
 /// How long requests under way may take when the server stops.
@@ -30,6 +32,8 @@ const SMALLEST_HEAD: usize = 8 << 10;
 pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
+    /// A socket of this machine, and the user who may use it.
+    local: Option<(UnixListener, u32)>,
 }
 
 /// Tells a server to stop.
@@ -47,7 +51,13 @@ impl Server {
     /// Takes over a socket that listens. To be called on the threads that serve.
     pub fn new(app: App, listener: std::net::TcpListener) -> io::Result<Server> {
         listener.set_nonblocking(true)?;
-        Ok(Server { app: Arc::new(app), listener: TcpListener::from_std(listener)? })
+        Ok(Server { app: Arc::new(app), listener: TcpListener::from_std(listener)?, local: None })
+    }
+
+    /// Serves a socket in the folder of the store too, on which this user is admin without a token.
+    pub fn with_socket(self, listener: std::os::unix::net::UnixListener, user: u32) -> io::Result<Server> {
+        listener.set_nonblocking(true)?;
+        Ok(Server { local: Some((UnixListener::from_std(listener)?, user)), ..self })
     }
 
     /// Returns what stops it.
@@ -57,7 +67,7 @@ impl Server {
 
     /// Serves until it is told to stop and the last request is answered.
     pub async fn serve(self) {
-        let Server { app, listener } = self;
+        let Server { app, listener, local } = self;
         let router = build_router(app.clone());
         let limits = app.settings.limits;
         let mut builder = auto::Builder::new(TokioExecutor::new());
@@ -74,24 +84,70 @@ impl Server {
         let room = Arc::new(Semaphore::new(limits.connections));
         let mut stopping = app.stopping.subscribe();
         loop {
-            let accepted = tokio::select! {
-                accepted = accept(&listener, &room) => accepted,
-                _ = stopping.wait_for(|stops| *stops) => break,
-            };
-            let (stream, address, permit) = accepted;
-            let service = service_of(router.clone(), Peer(address));
-            let stream = TokioIo::new(BoundedStream::new(stream, limits.idle_time, limits.stall_time));
-            let connection = graceful.watch(builder.serve_connection(stream, service).into_owned());
-            tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    tracing::debug!(%address, %error, "connection ended");
+            let bounds = (limits.idle_time, limits.stall_time);
+            tokio::select! {
+                (stream, address, permit) = accept(&listener, &room) => {
+                    let service = service_of(router.clone(), Peer::Network(address.ip()));
+                    serve_stream(&builder, &graceful, (stream, bounds), service, permit);
                 }
-                drop(permit);
-            });
+                (stream, permit) = accept_local(local.as_ref(), &room) => {
+                    let service = service_of(router.clone(), Peer::Socket);
+                    serve_stream(&builder, &graceful, (stream, bounds), service, permit);
+                }
+                _ = stopping.wait_for(|stops| *stops) => break,
+            }
         }
-        drop(listener);
+        drop((listener, local));
         if timeout(LAST_ANSWERS, graceful.shutdown()).await.is_err() {
             tracing::warn!("some requests were not answered before the server stopped");
+        }
+    }
+}
+
+/// Serves a connection until it ends.
+fn serve_stream<S, H>(
+    builder: &auto::Builder<TokioExecutor>,
+    graceful: &GracefulShutdown,
+    (stream, (idle_time, stall_time)): (S, (Duration, Duration)),
+    service: H,
+    permit: Option<OwnedSemaphorePermit>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: hyper::service::Service<
+            Request<Incoming>,
+            Response = axum::response::Response,
+            Error = std::convert::Infallible,
+            Future: Send,
+        > + Send
+        + 'static,
+{
+    let stream = TokioIo::new(BoundedStream::new(stream, idle_time, stall_time));
+    let connection = graceful.watch(builder.serve_connection(stream, service).into_owned());
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "connection ended");
+        }
+        drop(permit);
+    });
+}
+
+/// Accepts the next connection of the user to the socket of the store; never, where there is none.
+async fn accept_local(
+    local: Option<&(UnixListener, u32)>,
+    room: &Arc<Semaphore>,
+) -> (UnixStream, Option<OwnedSemaphorePermit>) {
+    let Some((listener, user)) = local else { return std::future::pending().await };
+    let permit = room.clone().acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) if stream.peer_cred().is_ok_and(|peer| peer.uid() == *user) => {
+                return (stream, permit);
+            }
+            Ok(_) => tracing::warn!("a connection of another user to the socket of the store is refused"),
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                sleep(Duration::from_millis(50)).await;
+            }
         }
     }
 }
@@ -100,7 +156,7 @@ impl Server {
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-) -> (TcpStream, SocketAddr, Option<tokio::sync::OwnedSemaphorePermit>) {
+) -> (TcpStream, SocketAddr, Option<OwnedSemaphorePermit>) {
     let permit = room.clone().acquire_owned().await.ok();
     loop {
         match listener.accept().await {

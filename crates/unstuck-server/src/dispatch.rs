@@ -1,6 +1,5 @@
 //! From a request to its answer: who calls, may they, what they say, whose turn it is, and the headers of every answer.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,7 +14,7 @@ use tokio::time::timeout;
 use unstuck_api::{ProblemDocument, ProblemType};
 use unstuck_service::service::now;
 
-use crate::access::{Access, Caller};
+use crate::access::{Access, Caller, Peer};
 use crate::answer::Answer;
 use crate::app::App;
 use crate::body::BodyKind;
@@ -31,10 +30,6 @@ const VERSION_HEADER: HeaderName = HeaderName::from_static("unstuck-version");
 const VERSION: HeaderValue = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
 /// Characters of a request's own id, at most.
 const LONGEST_ID: usize = 128;
-
-/// The address that a connection comes from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// Makes the router of all routes.
 pub(crate) fn build_router(app: Arc<App>) -> Router {
@@ -152,9 +147,9 @@ async fn read_call(
 ) -> Result<Call, Problem> {
     let (head, body) = request.into_parts();
     let caller = match route.access {
-        Access::Public => Caller::stranger(peer.0),
+        Access::Public => Caller::stranger(peer),
         Access::Roles(_) => {
-            let caller = Caller::identify(&*app.tokens()?, &head.headers, peer.0, now())?;
+            let caller = Caller::identify(&*app.tokens()?, &head.headers, peer, now())?;
             if let Some(token) = &caller.token {
                 app.token_uses.record(&app.handle, token.id, now());
             }

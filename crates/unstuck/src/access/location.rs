@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use unstuck_client::{Address, BadAddress, Client};
 use unstuck_store::contract::StoreError;
 
-use crate::access::user_name;
+use crate::access::{socket, user_name};
 use crate::error::{CommandError, without_os_number};
 use crate::view::text;
 
@@ -102,11 +102,14 @@ impl StoreLocation {
         Ok(StoreLocation { directory: PathBuf::new(), option, server })
     }
 
-    /// Returns a client of the server that has this store.
+    /// Returns a client of the server that has this store, over the socket in its folder.
     pub(crate) fn client_of(&self, url: &str) -> Result<Client, CommandError> {
         let address: Address =
             url.parse().map_err(|bad: BadAddress| CommandError::internal(bad.to_string()))?;
-        Ok(Client::new(address, user_name()).with_token(find_token()?).with_option(self.option.clone()))
+        let directory = self.directory.clone();
+        let client = Client::new(address, user_name()).with_option(self.option.clone());
+        // Over the socket of the store no token is needed.
+        Ok(client.over_socket(move || socket::connect_http(&directory)))
     }
 
     /// Refuses a store of another user, who could make this one execute commands.

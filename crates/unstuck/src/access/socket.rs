@@ -16,11 +16,13 @@ use unstuck_core::decide::MAX_PAYLOAD_BYTES;
 
 use unstuck_api::request::Request;
 
-pub(crate) use client::{SocketError, send_request};
-pub(crate) use server::Server;
+pub(crate) use client::{SocketError, connect_http, send_request};
+pub(crate) use server::{HttpSocket, Server};
 
 /// The file in the folder of a store.
 const NAME: &str = "socket";
+/// The file on which a server answers over HTTP.
+const HTTP_NAME: &str = "http";
 /// What both ends must agree on.
 const VERSION: u32 = 3;
 /// The largest question: a signal with the largest payload, in which quotes are escaped.

@@ -1,6 +1,7 @@
 //! `unstuck serve`: executes every run of a store and answers over HTTP, until it is told to stop.
 
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -104,7 +105,10 @@ impl Arguments {
         let socket = socket::Server::start(&place.directory, service.clone(), runtime.handle())
             .map_err(|error| cannot("listen for commands in the folder of the store", &error))?;
         let app = App::new(service, runtime.handle(), self.settings());
-        let served = serve(app, listener, processes, || announce(address, format));
+        let (local, http_socket) = socket::HttpSocket::bind(&place.directory)
+            .map_err(|error| cannot("listen for commands in the folder of the store", &error))?;
+        let served = serve(app, (listener, local), processes, || announce(address, format));
+        drop(http_socket);
         socket.close();
         let stopped = runtime.stop();
         served?;
@@ -168,7 +172,7 @@ fn open_store(place: &StoreLocation) -> Result<SqliteStore, CommandError> {
 /// Answers over HTTP until a signal comes.
 fn serve(
     app: App,
-    listener: TcpListener,
+    (listener, local): (TcpListener, UnixListener),
     processes: Option<Processes>,
     announce: impl FnOnce() -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
@@ -178,7 +182,9 @@ fn serve(
         .build()
         .map_err(|error| cannot("start the threads of the server", &error))?;
     let serving = async {
-        let server = Server::new(app, listener).map_err(|error| cannot("listen", &error))?;
+        let user = rustix::process::geteuid().as_raw();
+        let server = Server::new(app, listener).and_then(|server| server.with_socket(local, user));
+        let server = server.map_err(|error| cannot("listen", &error))?;
         stop_on_signal(server.stopping(), processes).map_err(|error| cannot("listen for Ctrl-C", &error))?;
         announce()?;
         server.serve().await;

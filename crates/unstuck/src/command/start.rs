@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use unstuck_api::http::StartBody;
+use unstuck_api::owner::OwnerView;
 use unstuck_api::request::{OnDuplicate, Query};
 use unstuck_api::runs::{ChangedView, RunView};
+use unstuck_client::Client;
 
 use crate::CommandResult;
 use crate::Format;
@@ -128,21 +130,36 @@ fn wait_and_show(place: &StoreLocation, run: &str, format: Format) -> CommandRes
 fn wait_for_rest(place: &StoreLocation, run: &str) -> Result<String, CommandError> {
     let mut rest = FIRST_REST;
     loop {
-        let document = if let Some(server) = &place.server {
-            // The server answers when the run rests.
-            server.wait_for_run(run).map_err(connection::unanswered_query)?
-        } else {
-            let view: RunView = place.read(Query::Show { run: run.to_owned() })?.read()?;
-            view.run.get().to_owned()
+        let owner = find_server(place)?;
+        // A server answers when the run rests.
+        let waited = place.server.as_ref().or(owner.as_ref()).map(|server| server.wait_for_run(run));
+        let has_waited = matches!(waited, Some(Ok(_)));
+        let document = match waited {
+            Some(Ok(document)) => document,
+            Some(Err(error)) if place.server.is_some() => return Err(connection::unanswered_query(error)),
+            // Nobody executes it now; whoever has the store next may.
+            Some(Err(_)) | None => {
+                let view: RunView = place.read(Query::Show { run: run.to_owned() })?.read()?;
+                view.run.get().to_owned()
+            }
         };
         if !matches!(state_of(&document).as_str(), "queued" | "running" | "waiting") {
             return Ok(document);
         }
-        if place.server.is_none() {
+        if !has_waited {
             thread::sleep(rest);
             rest = (rest * 2).min(LONGEST_REST);
         }
     }
+}
+
+/// Returns a client of the server that has a store of this machine open, if one has.
+fn find_server(place: &StoreLocation) -> Result<Option<Client>, CommandError> {
+    if place.server.is_some() {
+        return Ok(None);
+    }
+    let owner: OwnerView = place.read(Query::Executing)?.read()?;
+    owner.serves.map(|url| place.client_of(&url)).transpose()
 }
 
 fn state_of(document: &str) -> String {

@@ -1,6 +1,8 @@
 //! `unstuck run` on a server: the same lines and the same end as in a process of its own, and a run that goes on when nobody watches.
 
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -248,4 +250,33 @@ fn who_may_not_apply_flows_runs_what_is_there_and_nothing_else() {
         let runs = server.store.run(&["runs", "-o", "json"]).1;
         serde_json::from_str::<Value>(&runs).expect("it is JSON")["runs"].as_array().map(Vec::len) == Some(2)
     });
+}
+
+#[test]
+fn the_owner_of_the_store_needs_no_token_on_its_socket() {
+    let server = Server::start();
+    let file = write(
+        &server.store,
+        "flow.yaml",
+        "flow: mine\nsteps: [{id: a, set: 1}]\noutput: '${steps.a.output}'\n",
+    );
+    assert_eq!(server.store.run(&["token", "create", "ops", "--role", "viewer"]).0, 0);
+    assert_eq!(server.get("/v1/runs").status, 401);
+    let (code, said) = server.store.run(&["run", &file]);
+    assert!(code == 0 && said.contains("a: completed") && said.ends_with("\n1\n"), "{said}");
+    let (code, said) = server.store.run(&["start", "mine", "--wait", "-o", "json"]);
+    let document: Value = serde_json::from_str(&said).expect("it is JSON");
+    assert_eq!((code, &document["state"]), (0, &json!("completed")));
+    // The same routes, and whoever may open the socket is admin.
+    let path = server.store.path().join("http");
+    assert_eq!(std::fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o600);
+    let mut stream = UnixStream::connect(&path).expect("somebody listens");
+    let request =
+        "GET /v1/server HTTP/1.1\r\nHost: localhost\r\nUnstuck-User: ada\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).expect("it is taken");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it answers");
+    assert!(answer.contains(r#""you":{"name":"ada","role":"admin"}"#), "{answer}");
+    let store = server.stop();
+    assert!(!store.path().join("http").exists(), "it goes away with the server");
 }

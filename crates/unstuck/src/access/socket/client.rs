@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use unstuck_api::{ProblemDocument, ProblemType};
 
-use super::{LONGEST_ANSWER, NAME, SocketReply, SocketRequest, VERSION, foreign_user, short_path};
+use super::{HTTP_NAME, LONGEST_ANSWER, NAME, SocketReply, SocketRequest, VERSION, foreign_user, short_path};
 use crate::error::{CommandError, without_os_number};
 use unstuck_api::request::Request;
 
@@ -114,6 +114,20 @@ pub(crate) fn send_request(directory: &Path, option: &str, request: &Request) ->
         SocketReply { refused: Some(sentence), .. } => Err(refused_error(sentence)),
         SocketReply { version: VERSION, answer: Some(answer), .. } => Ok(answer.get().to_owned()),
         SocketReply { .. } => Err(refused_error(describe_other_version())),
+    }
+}
+
+/// Connects to the socket on which the server of a store answers over HTTP. Checks that both belong to this user.
+pub(crate) fn connect_http(directory: &Path) -> io::Result<UnixStream> {
+    unstuck_sqlite::check_access(directory)
+        .map_err(|error| io::Error::new(ErrorKind::PermissionDenied, error.to_string()))?;
+    let stream = short_path(directory, HTTP_NAME, |path| UnixStream::connect(path))?;
+    match foreign_user(&stream) {
+        None => Ok(stream),
+        Some(user) => Err(io::Error::new(
+            ErrorKind::PermissionDenied,
+            format!("a process of user {user} answers for the store"),
+        )),
     }
 }
 

@@ -16,7 +16,8 @@ use unstuck_api::ProblemDocument;
 use unstuck_engine::runtime::Handle;
 
 use super::{
-    LONGEST_ANSWER, LONGEST_QUESTION, NAME, SocketReply, SocketRequest, VERSION, foreign_user, short_path,
+    HTTP_NAME, LONGEST_ANSWER, LONGEST_QUESTION, NAME, SocketReply, SocketRequest, VERSION, foreign_user,
+    short_path,
 };
 use unstuck_service::{Service, ServiceError};
 
@@ -41,18 +42,9 @@ struct Counts {
 }
 
 impl Server {
-    /// Listens in the folder of a store that this process owns. The socket is bound under another name and renamed, so
-    /// that no client finds it before its permissions are set.
+    /// Listens in the folder of a store that this process owns.
     pub(crate) fn start(directory: &Path, service: Service, handle: Handle) -> io::Result<Server> {
-        let path = directory.join(NAME);
-        let made = format!("{NAME}.new");
-        let made_path = directory.join(&made);
-        // A killed owner may have left it.
-        let _ = fs::remove_file(&made_path);
-        let listener = short_path(directory, &made, |path| UnixListener::bind(path))?;
-        fs::set_permissions(&made_path, fs::Permissions::from_mode(0o600))?;
-        // Clients find the socket only once its permissions are set.
-        fs::rename(&made_path, &path)?;
+        let (listener, path) = bind_socket(directory, NAME)?;
         let counts = Arc::new(Counts::default());
         let counter = counts.clone();
         let listen = move || {
@@ -75,6 +67,36 @@ impl Server {
         while self.counts.answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
             thread::sleep(Duration::from_millis(2));
         }
+    }
+}
+
+/// Binds a socket in the folder of a store that this process owns. It is bound under another name and renamed, so that no client finds
+/// it before its permissions are set.
+fn bind_socket(directory: &Path, name: &str) -> io::Result<(UnixListener, PathBuf)> {
+    let (path, made) = (directory.join(name), format!("{name}.new"));
+    let made_path = directory.join(&made);
+    // A killed owner may have left it.
+    let _ = fs::remove_file(&made_path);
+    let listener = short_path(directory, &made, |path| UnixListener::bind(path))?;
+    fs::set_permissions(&made_path, fs::Permissions::from_mode(0o600))?;
+    fs::rename(&made_path, &path)?;
+    Ok((listener, path))
+}
+
+/// The socket on which a server answers over HTTP, for the owner of the store. Its file goes away with it.
+pub(crate) struct HttpSocket(PathBuf);
+
+impl HttpSocket {
+    /// Binds it in the folder of a store that this process owns.
+    pub(crate) fn bind(directory: &Path) -> io::Result<(UnixListener, HttpSocket)> {
+        let (listener, path) = bind_socket(directory, HTTP_NAME)?;
+        Ok((listener, HttpSocket(path)))
+    }
+}
+
+impl Drop for HttpSocket {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
     }
 }
 
