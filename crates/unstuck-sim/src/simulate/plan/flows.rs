@@ -195,6 +195,7 @@ fn emulation(chance: &mut Chance) -> Value {
 
 fn recover(chance: &mut Chance, kind: &str, give: &mut dyn FnMut(&str, Value)) {
     let is_executed = matches!(kind, "action" | "run" | "emulate");
+    let mut queue_timeout = None;
     if chance.percent(30) {
         give("timeout", json!(*chance.one(&["15s", "2m", "1h"])));
     }
@@ -212,7 +213,7 @@ fn recover(chance: &mut Chance, kind: &str, give: &mut dyn FnMut(&str, Value)) {
             give("heartbeatTimeout", json!(*chance.one(&["8s", "1m"])));
         }
         if chance.percent(15) {
-            give("queueTimeout", json!(*chance.one(&["1s", "30s", "10m"])));
+            queue_timeout = Some(*chance.one(&["1s", "30s", "10m"]));
         }
         if chance.percent(25) {
             let (delay, limit) = *chance.one(&[("1s", "5s"), ("10s", "1m"), ("30s", "0s")]);
@@ -225,17 +226,23 @@ fn recover(chance: &mut Chance, kind: &str, give: &mut dyn FnMut(&str, Value)) {
             give("priority", json!(chance.between(0, 4).cast_signed() - 2));
         }
     }
-    strategy(chance, give);
+    let is_unlimited = strategy(chance, give);
+    if let Some(timeout) = queue_timeout {
+        // Else a worker whose only place is taken for half a day makes thousands of attempts.
+        give("queueTimeout", json!(if is_unlimited { "10m" } else { timeout }));
+    }
 }
 
-fn strategy(chance: &mut Chance, give: &mut dyn FnMut(&str, Value)) {
+/// Whether it retries for ever.
+fn strategy(chance: &mut Chance, give: &mut dyn FnMut(&str, Value)) -> bool {
     let back_off = |chance: &mut Chance| match chance.between(0, 3) {
         0 => json!("0s"),
         1 => json!("20s"),
         2 => json!({"delay": "5s", "multiplier": 2, "maxDelay": "1m"}),
         _ => json!({"delay": "1s", "maxDelay": "30s", "random": true}),
     };
-    match chance.between(0, 9) {
+    let drawn = chance.between(0, 9);
+    match drawn {
         0..=3 => {}
         4..=6 => {
             give("retryStrategy", json!("retry"));
@@ -256,4 +263,5 @@ fn strategy(chance: &mut Chance, give: &mut dyn FnMut(&str, Value)) {
             }
         }
     }
+    drawn == 7
 }

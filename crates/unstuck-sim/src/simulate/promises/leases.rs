@@ -287,9 +287,16 @@ impl Leases {
     }
 }
 
-/// The time from one moment to another in which somebody took answers.
+/// The time from one moment to another in which somebody took answers. What is in two downtimes counts once: an engine may have been
+/// stopped in a time in which, as the next one sees it, nothing was taken anyway.
 fn uptime(from: Time, to: Time, away: &[Downtime]) -> Millis {
-    let lost: u64 = away.iter().map(|down| down.to.min(to).since(down.from.max(from)).0).sum();
+    let mut away: Vec<Downtime> = away.to_vec();
+    away.sort_unstable_by_key(|down| down.from);
+    let (mut lost, mut known) = (0, from);
+    for down in away {
+        lost += down.to.min(to).since(down.from.max(known)).0;
+        known = known.max(down.to);
+    }
     Millis(to.since(from).0.saturating_sub(lost))
 }
 

@@ -211,6 +211,22 @@ impl Servers {
     }
 }
 
+/// Parents before the children that they begin: the order within a batch is not known, and the ids of two servers do not tell it.
+fn sort_parents_first(events: &mut [(RunId, Event)]) {
+    let mut parents = BTreeMap::new();
+    for (run, event) in &*events {
+        for fact in &event.facts {
+            if let Fact::Unit { fact: UnitFact::ChildStarted { run: child, .. }, .. }
+            | Fact::HandlerStarted { run: child } = fact
+            {
+                parents.insert(*child, *run);
+            }
+        }
+    }
+    let depth = |run: RunId| std::iter::successors(parents.get(&run), |run| parents.get(run)).count();
+    events.sort_by_cached_key(|(run, event)| (depth(*run), *run, event.seq));
+}
+
 impl Promises {
     /// Whether something waits to be taken in by the server that was stepped.
     pub fn set_asked(&mut self, is_asked: bool) {
@@ -381,8 +397,7 @@ impl Promises {
         for DurableStage { session, mut events, forgotten, is_unknown } in std::mem::take(&mut self.durable) {
             self.writer = session.unwrap_or(0);
             self.check_fence()?;
-            // Parents before their children: the order within a batch is not known.
-            events.sort_by_key(|(run, event)| (*run, event.seq));
+            sort_parents_first(&mut events);
             self.family.begin_unordered();
             for (run, event) in events {
                 if self.servers.is_there(self.writer) {
