@@ -1,18 +1,22 @@
 //! Sends HTTP calls and reads their answers; each call has a connection of its own.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::header;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
 use unstuck_api::request::Request;
 use unstuck_api::{ProblemDocument, ProblemType};
 
 use crate::address::Address;
 use crate::http_call::{HttpCall, build_call, read_view};
+use crate::tls::{self, PeerCertificate};
 
 /// How long connecting may take.
 const CONNECTING: Duration = Duration::from_secs(5);
@@ -32,6 +36,8 @@ pub struct Client {
     /// The name of the person, for the record.
     user: String,
     token: Option<String>,
+    /// Authorities that are trusted besides those that browsers trust.
+    ca_file: Option<PathBuf>,
 }
 
 /// Why there is no answer.
@@ -53,13 +59,40 @@ pub(crate) struct HttpAnswer {
 
 impl Client {
     pub fn new(address: Address, user: impl Into<String>) -> Client {
-        Client { address, user: user.into(), token: None }
+        Client { address, user: user.into(), token: None, ca_file: None }
     }
 
     /// The same, with a token of the API.
     #[must_use]
     pub fn with_token(self, token: Option<String>) -> Client {
         Client { token, ..self }
+    }
+
+    /// The same, trusting the authorities in this file (PEM) too.
+    #[must_use]
+    pub fn with_ca_file(self, ca_file: Option<PathBuf>) -> Client {
+        Client { ca_file, ..self }
+    }
+
+    /// Returns where the server is.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Reads a page of the server, with its status: for looking at the server itself.
+    pub fn get_page(&self, parts: &[&str]) -> Result<(u16, String), ClientError> {
+        self.send(&HttpCall::get(parts), ANSWERING).map(|answer| (answer.status, answer.body))
+    }
+
+    /// Returns the certificate of a server that speaks TLS.
+    pub fn certificate(&self) -> Result<Option<PeerCertificate>, ClientError> {
+        if !self.address.is_encrypted {
+            return Ok(None);
+        }
+        start_runtime()?.block_on(async {
+            let stream = self.greet(self.connect().await?).await?;
+            Ok(tls::peer_certificate(&stream))
+        })
     }
 
     /// Sends a request, and returns its view as JSON, as the service behind the server has written it.
@@ -104,15 +137,36 @@ impl Client {
     }
 
     fn send(&self, call: &HttpCall, patience: Duration) -> Result<HttpAnswer, ClientError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(|error| ClientError::Unreachable(format!("cannot use the network: {error}")))?;
-        runtime.block_on(self.exchange(call, patience))
+        start_runtime()?.block_on(async {
+            let stream = self.connect().await?;
+            if self.address.is_encrypted {
+                let stream = self.greet(stream).await?;
+                return self.exchange(stream, call, patience).await;
+            }
+            self.exchange(stream, call, patience).await
+        })
     }
 
-    async fn exchange(&self, call: &HttpCall, patience: Duration) -> Result<HttpAnswer, ClientError> {
-        let stream = self.connect().await?;
+    /// Speaks TLS from here on.
+    async fn greet(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, ClientError> {
+        let greeting = tls::connect(&self.address, self.ca_file.as_deref(), stream);
+        let greeted = timeout(CONNECTING, greeting).await;
+        let greeted =
+            greeted.unwrap_or_else(|_| Err(format!("no handshake within {} s", CONNECTING.as_secs())));
+        greeted.map_err(|why| {
+            ClientError::Unreachable(format!(
+                "no secure connection to {}: {why}. Nothing was changed",
+                self.address
+            ))
+        })
+    }
+
+    async fn exchange<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        &self,
+        stream: S,
+        call: &HttpCall,
+        patience: Duration,
+    ) -> Result<HttpAnswer, ClientError> {
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| {
                 ClientError::Unreachable(format!("{} does not speak HTTP: {error}", self.address))
@@ -170,6 +224,13 @@ impl Client {
         let body = Full::new(Bytes::from(call.body.clone().unwrap_or_default()));
         request.body(body).map_err(|error| ClientError::Unreachable(format!("this cannot be sent: {error}")))
     }
+}
+
+fn start_runtime() -> Result<tokio::runtime::Runtime, ClientError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| ClientError::Unreachable(format!("cannot use the network: {error}")))
 }
 
 /// Reads the problem of an answer that is none.

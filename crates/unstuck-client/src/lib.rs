@@ -4,6 +4,8 @@
 mod address;
 mod client;
 mod http_call;
+mod tls;
 
 pub use address::{Address, BadAddress};
 pub use client::{Client, ClientError};
+pub use tls::PeerCertificate;
