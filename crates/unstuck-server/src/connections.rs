@@ -11,7 +11,8 @@ use axum::http::{HeaderValue, Request, header};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
@@ -19,6 +20,8 @@ use tower_service::Service as _;
 
 use crate::app::App;
 use crate::dispatch::{Peer, build_router};
+use crate::settings::Limits;
+use crate::tls::Tls;
 use crate::transport::BoundedStream;
 
 /// How long requests under way may take when the server stops.
@@ -30,6 +33,7 @@ const SMALLEST_HEAD: usize = 8 << 10;
 pub struct Server {
     app: Arc<App>,
     listener: TcpListener,
+    tls: Option<Tls>,
 }
 
 /// Tells a server to stop.
@@ -44,10 +48,10 @@ impl Stopping {
 }
 
 impl Server {
-    /// Takes over a socket that listens. To be called on the threads that serve.
-    pub fn new(app: App, listener: std::net::TcpListener) -> io::Result<Server> {
+    /// Takes over a socket that listens, with TLS or without. To be called on the threads that serve.
+    pub fn new(app: App, listener: std::net::TcpListener, tls: Option<Tls>) -> io::Result<Server> {
         listener.set_nonblocking(true)?;
-        Ok(Server { app: Arc::new(app), listener: TcpListener::from_std(listener)? })
+        Ok(Server { app: Arc::new(app), listener: TcpListener::from_std(listener)?, tls })
     }
 
     /// Returns what stops it.
@@ -57,33 +61,40 @@ impl Server {
 
     /// Serves until it is told to stop and the last request is answered.
     pub async fn serve(self) {
-        let Server { app, listener } = self;
-        let router = build_router(app.clone());
+        let Server { app, listener, tls } = self;
         let limits = app.settings.limits;
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.idle_time)
-            .max_buf_size(limits.head.max(SMALLEST_HEAD))
-            .http2()
-            .timer(TokioTimer::new())
-            .max_header_list_size(u32::try_from(limits.head).unwrap_or(u32::MAX))
-            .keep_alive_interval(Some(limits.idle_time));
+        let protocol = Arc::new(Protocol {
+            router: build_router(app.clone()),
+            builder: build_protocol(&limits),
+            limits,
+            tls,
+        });
         let graceful = GracefulShutdown::new();
         let room = Arc::new(Semaphore::new(limits.connections));
         let mut stopping = app.stopping.subscribe();
         loop {
-            let accepted = tokio::select! {
+            let (stream, address, permit) = tokio::select! {
                 accepted = accept(&listener, &room) => accepted,
                 _ = stopping.wait_for(|stops| *stops) => break,
             };
-            let (stream, address, permit) = accepted;
-            let service = service_of(router.clone(), Peer(address));
-            let stream = TokioIo::new(BoundedStream::new(stream, limits.idle_time, limits.stall_time));
-            let connection = graceful.watch(builder.serve_connection(stream, service).into_owned());
+            let (protocol, watcher, mut stopping) =
+                (protocol.clone(), graceful.watcher(), app.stopping.subscribe());
+            // Nobody else waits for a handshake.
             tokio::spawn(async move {
-                if let Err(error) = connection.await {
+                let ended = match &protocol.tls {
+                    None => protocol.speak(stream, address, watcher).await,
+                    Some(tls) => {
+                        let greeted = tokio::select! {
+                            greeted = tls.accept(stream) => greeted,
+                            _ = stopping.wait_for(|stops| *stops) => Err(io::ErrorKind::ConnectionAborted.into()),
+                        };
+                        match greeted {
+                            Ok(stream) => protocol.speak(stream, address, watcher).await,
+                            Err(error) => Err(error.into()),
+                        }
+                    }
+                };
+                if let Err(error) = ended {
                     tracing::debug!(%address, %error, "connection ended");
                 }
                 drop(permit);
@@ -94,6 +105,42 @@ impl Server {
             tracing::warn!("some requests were not answered before the server stopped");
         }
     }
+}
+
+/// How every connection is spoken with.
+struct Protocol {
+    router: Router,
+    builder: auto::Builder<TokioExecutor>,
+    limits: Limits,
+    tls: Option<Tls>,
+}
+
+impl Protocol {
+    /// Answers on a connection until it ends.
+    async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        &self,
+        stream: S,
+        address: SocketAddr,
+        watcher: Watcher,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let service = service_of(self.router.clone(), Peer(address));
+        let stream = TokioIo::new(BoundedStream::new(stream, self.limits.idle_time, self.limits.stall_time));
+        watcher.watch(self.builder.serve_connection(stream, service).into_owned()).await
+    }
+}
+
+fn build_protocol(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.idle_time)
+        .max_buf_size(limits.head.max(SMALLEST_HEAD))
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(limits.head).unwrap_or(u32::MAX))
+        .keep_alive_interval(Some(limits.idle_time));
+    builder
 }
 
 /// Accepts the next connection, when there is room for one more. Out of file descriptors, it waits a moment.

@@ -17,13 +17,17 @@ mod openapi;
 mod pages;
 mod parameter;
 mod problem;
+mod rates;
+mod reason;
 mod receive;
 mod route;
 mod routes;
 mod settings;
+mod tls;
 mod transport;
 mod waiting;
 
 pub use app::App;
 pub use connections::{Server, Stopping};
-pub use settings::{Limits, ServerSettings};
+pub use settings::{Limits, Rates, ServerSettings};
+pub use tls::{Tls, TlsFiles};

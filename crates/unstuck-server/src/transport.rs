@@ -7,15 +7,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 /// So many bytes tell which version of HTTP is spoken. Until then nobody else watches the time.
 const GREETING: usize = 24;
 
-/// A TCP connection with bounds on its peer's silence.
-pub(crate) struct BoundedStream {
-    inner: TcpStream,
+/// A connection with bounds on its peer's silence.
+pub(crate) struct BoundedStream<S> {
+    inner: S,
     received: usize,
     /// Until it is known what is spoken.
     greeting: Option<Pin<Box<Sleep>>>,
@@ -24,9 +23,9 @@ pub(crate) struct BoundedStream {
     longest_stall: Duration,
 }
 
-impl BoundedStream {
+impl<S> BoundedStream<S> {
     /// Expects a first word within `idle_time`, and that something is taken of an answer within `longest_stall`.
-    pub(crate) fn new(inner: TcpStream, idle_time: Duration, longest_stall: Duration) -> BoundedStream {
+    pub(crate) fn new(inner: S, idle_time: Duration, longest_stall: Duration) -> BoundedStream<S> {
         let greeting = Some(Box::pin(sleep(idle_time)));
         BoundedStream { inner, received: 0, greeting, stalled: None, longest_stall }
     }
@@ -47,7 +46,7 @@ impl BoundedStream {
     }
 }
 
-impl AsyncRead for BoundedStream {
+impl<S: AsyncRead + Unpin> AsyncRead for BoundedStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -68,7 +67,7 @@ impl AsyncRead for BoundedStream {
     }
 }
 
-impl AsyncWrite for BoundedStream {
+impl<S: AsyncWrite + Unpin> AsyncWrite for BoundedStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -2,6 +2,7 @@
 
 mod access;
 mod command;
+mod configuration;
 mod error;
 mod exit;
 mod input;
@@ -86,7 +87,9 @@ pub(crate) enum Format {
 fn main() -> ExitCode {
     let arguments = Arguments::try_parse().unwrap_or_else(|error| error::exit_with_usage_error(&error));
     let format = arguments.output;
-    let done = telemetry::start_log().and_then(|()| execute(arguments.command, format));
+    // A server has a log by its own configuration.
+    let log = if let Command::Serve(_) = arguments.command { Ok(()) } else { telemetry::start_log() };
+    let done = log.and_then(|()| execute(arguments.command, format));
     match done {
         Ok(code) => code,
         Err(failure) => {
