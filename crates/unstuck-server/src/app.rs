@@ -55,6 +55,7 @@ impl App {
         let (sender, commits) = watch::channel(0);
         let watcher: OnChange = Arc::new(move || sender.send_modify(|count| *count += 1));
         handle.reader().on_change(&watcher);
+        handle.metrics().limit_labels(settings.metric_labels);
         let rates = RateLimiter::new(settings.rates);
         App {
             queries: Arc::new(Semaphore::new(settings.limits.queries)),

@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use super::{Configuration, Held, Origin};
 use crate::Format;
 use crate::configuration::setting::DefaultValue;
+use crate::view::json_text;
 
 /// What stands in the place of a value that is never shown.
 const HIDDEN: &str = "***";
@@ -14,7 +15,7 @@ impl Configuration {
     pub(crate) fn format(&self, format: Format) -> String {
         match format {
             Format::Text => self.to_toml(),
-            Format::Json => self.to_json().to_string(),
+            Format::Json => json_text::pretty(&self.to_json().to_string()),
         }
     }
 

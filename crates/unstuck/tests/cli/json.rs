@@ -83,6 +83,8 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     tell("storeInfo", &[0], &["store", "info"]);
     tell("storeCheck", &[0], &["store", "check"]);
     tell("storeCopy", &[0], &["store", "copy", &copy]);
+    tell("doctor", &[0], &["doctor"]);
+    tell("configuration", &[0], &["serve", "--print-config"]);
     tell("check", &[0], &["check", &flow]);
     tell("check", &[1], &["check", &plan, &flow]);
     tell("rehearsal", &[0], &["rehearse", &flow, "--plan", &plan, "--runs", "2"]);
