@@ -22,6 +22,7 @@ use crate::app::App;
 use crate::body::BodyKind;
 use crate::call::{Call, EVENTS_HEADER};
 use crate::parameter::Parameters;
+use crate::pressure;
 use crate::problem::{Problem, with_jitter};
 use crate::reason;
 use crate::receive::{ReceivedBody, receive_body};
@@ -183,6 +184,7 @@ async fn read_call(
         }
     };
     route.access.check(&caller)?;
+    pressure::check(app, route.load())?;
     let parameters = Parameters::read(head.uri.query(), route.parameters)?;
     let body = match route.body {
         BodyKind::Nothing => ReceivedBody::default(),

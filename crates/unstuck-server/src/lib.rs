@@ -16,6 +16,7 @@ mod metrics;
 mod openapi;
 mod pages;
 mod parameter;
+mod pressure;
 mod problem;
 mod rates;
 mod reason;

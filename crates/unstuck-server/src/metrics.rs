@@ -221,7 +221,7 @@ struct Ranges<'a>(&'a Distribution);
 impl EncodeMetric for Ranges<'_> {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), std::fmt::Error> {
         let Ranges(Distribution { ends, counts, sum }) = self;
-        let ends = ends.iter().copied().chain([f64::MAX]);
+        let ends = ends.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<(f64, u64)> = ends.zip(counts.iter().copied()).collect();
         encoder.encode_histogram::<NoLabelSet>(*sum, counts.iter().sum(), &buckets, None)
     }
