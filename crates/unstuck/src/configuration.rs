@@ -238,7 +238,7 @@ fn describe_kind(kind: Kind) -> Json {
         Kind::Size(least, most) => json!({"type": ["string", "integer"], "minimum": least, "maximum": most}),
         Kind::Time(..) => json!({"type": ["string", "integer"], "minimum": 0}),
         Kind::OneOf(words) => json!({"type": "string", "enum": words}),
-        Kind::Networks | Kind::Texts => json!({"type": ["array", "string"], "items": {"type": "string"}}),
+        Kind::Networks => json!({"type": ["array", "string"], "items": {"type": "string"}}),
     }
 }
 

@@ -89,7 +89,7 @@ fn flag_name(setting: &Setting) -> &'static str {
 }
 
 fn build_flag(setting: &'static Setting) -> Arg {
-    let is_list = matches!(setting.kind, Kind::Networks | Kind::Texts);
+    let is_list = matches!(setting.kind, Kind::Networks);
     let is_first = FIRST.iter().any(|first| std::ptr::eq(*first, setting));
     let parser = clap::builder::StringValueParser::new().try_map(move |text: String| setting.parse(&text));
     let mut flag = Arg::new(setting.key)

@@ -167,7 +167,7 @@ impl Reading<'_> {
 fn take_value(setting: &Setting, value: &DeValue<'_>) -> Result<Value, String> {
     match value {
         DeValue::String(text) => match setting.kind {
-            Kind::Networks | Kind::Texts => setting.list(vec![text.to_string()]),
+            Kind::Networks => setting.list(vec![text.to_string()]),
             Kind::Flag | Kind::Number(..) => Err(setting.kind.not_one("a text")),
             _ => setting.parse(text),
         },

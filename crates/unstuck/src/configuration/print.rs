@@ -7,9 +7,6 @@ use crate::Format;
 use crate::configuration::setting::DefaultValue;
 use crate::view::json_text;
 
-/// What stands in the place of a value that is never shown.
-const HIDDEN: &str = "***";
-
 impl Configuration {
     /// Formats the whole configuration.
     pub(crate) fn format(&self, format: Format) -> String {
@@ -43,16 +40,9 @@ impl Configuration {
 }
 
 impl Held {
-    fn is_hidden(&self) -> bool {
-        self.setting.is_secret && self.origin != Origin::Default
-    }
-
     fn to_line(&self) -> String {
         let name = self.setting.key.rsplit('.').next().unwrap_or(self.setting.key);
         let line = match (&self.value, self.setting.default) {
-            (Some(_), _) if self.is_hidden() => {
-                return format!("# {name} = {HIDDEN}  # {}", self.origin.place());
-            }
             (Some(value), _) => format!("{name} = {}", value.to_toml()),
             (None, DefaultValue::Unset(means)) => return format!("# {name} is not set: {means}"),
             (None, DefaultValue::Is(_)) => return format!("# {name} is not set"),
@@ -62,7 +52,6 @@ impl Held {
 
     fn to_json(&self) -> Json {
         let value = match &self.value {
-            Some(_) if self.is_hidden() => json!(HIDDEN),
             Some(value) => value.to_json(),
             None => Json::Null,
         };

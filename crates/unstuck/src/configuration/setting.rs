@@ -18,8 +18,6 @@ pub(crate) struct Setting {
     pub(crate) default: DefaultValue,
     /// What it is for, in a sentence.
     pub(crate) about: &'static str,
-    /// Whether its value is never shown.
-    pub(crate) is_secret: bool,
 }
 
 /// What a setting is where nothing sets it.
@@ -49,8 +47,6 @@ pub(crate) enum Kind {
     OneOf(&'static [&'static str]),
     /// Networks or addresses.
     Networks,
-    /// Texts.
-    Texts,
 }
 
 /// The value of a setting.
@@ -73,12 +69,7 @@ impl Setting {
         default: DefaultValue,
         about: &'static str,
     ) -> Setting {
-        Setting { key, kind, default, about, is_secret: false }
-    }
-
-    /// The same, never shown.
-    pub(crate) const fn secret(self) -> Setting {
-        Setting { is_secret: true, ..self }
+        Setting { key, kind, default, about }
     }
 
     /// Returns the flag without its dashes: `limits-body-time`.
@@ -110,7 +101,7 @@ impl Setting {
     pub(crate) fn parse(&self, text: &str) -> Result<Value, String> {
         let text = text.trim();
         match self.kind {
-            Kind::Networks | Kind::Texts => {
+            Kind::Networks => {
                 let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
                 self.list(parts.map(str::to_owned).collect())
             }
@@ -173,7 +164,6 @@ impl Setting {
     /// Takes a list of texts.
     pub(crate) fn list(&self, texts: Vec<String>) -> Result<Value, String> {
         match self.kind {
-            Kind::Texts => Ok(Value::Texts(texts)),
             Kind::Networks => {
                 texts.iter().try_for_each(|text| Network::parse(text).map(drop))?;
                 Ok(Value::Texts(texts))
@@ -208,7 +198,6 @@ impl Kind {
             Kind::Time(..) => "give a length of time, such as `30s`, `5m` or a number of seconds".to_owned(),
             Kind::OneOf(words) => format!("give one of {}", words.join(", ")),
             Kind::Networks => "give a list of networks, such as `10.1.0.0/16`".to_owned(),
-            Kind::Texts => "give a list of texts".to_owned(),
         }
     }
 
@@ -223,7 +212,7 @@ impl Kind {
             Kind::Size(..) => "a size",
             Kind::Time(..) => "a length of time",
             Kind::OneOf(_) => "one of its words",
-            Kind::Networks | Kind::Texts => "a list of texts",
+            Kind::Networks => "a list of texts",
         };
         format!("{given} is not {noun}; {}", self.expected())
     }
@@ -231,7 +220,7 @@ impl Kind {
     /// Returns how a value is called in a usage.
     pub(crate) fn placeholder(self) -> &'static str {
         match self {
-            Kind::Text | Kind::Texts => "TEXT",
+            Kind::Text => "TEXT",
             Kind::Address => "ADDRESS",
             Kind::Path => "PATH",
             Kind::Flag => "true|false",

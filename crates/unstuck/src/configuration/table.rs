@@ -1,9 +1,7 @@
 //! The table of all settings of a server: flags, variables, keys of files, the printed configuration and its page come from it.
 
 use crate::configuration::setting::DefaultValue::{Is, Unset};
-use crate::configuration::setting::Kind::{
-    Address, Flag, Networks, Number, OneOf, Path, Size, Text, Texts, Time,
-};
+use crate::configuration::setting::Kind::{Address, Flag, Networks, Number, OneOf, Path, Size, Text, Time};
 use crate::configuration::setting::Setting;
 
 const KIB: u64 = 1 << 10;
@@ -54,6 +52,4 @@ settings! {
     TURN_TIME = Setting::new("limits.turnTime", Time(100, HOUR), Is("5s"), "A request waits this long for its turn before it is refused (503 `overloaded`).");
     STREAMS = Setting::new("limits.streams", Number(0, MILLION), Is("1000"), "Event streams at once.");
     LONGEST_WAIT = Setting::new("limits.longestWait", Time(100, HOUR), Is("1m"), "The longest that `wait` of a request waits.");
-    TRACES_ENDPOINT = Setting::new("traces.endpoint", Text, Unset("no traces"), "Where traces go: the address of an OTLP collector (HTTP), such as `http://127.0.0.1:4318`.");
-    TRACES_HEADERS = Setting::new("traces.headers", Texts, Is(""), "Headers of requests to the collector, each as `name: value`. Never shown.").secret();
 }

@@ -107,25 +107,12 @@ error: bad.toml is refused: 2 errors
 #[test]
 fn what_is_printed_is_a_file_that_sets_the_same() {
     let store = Store::new();
-    std::fs::write(store.folder().join("own.toml"), "[traces]\nheaders = ['authorization: s3cret']\n")
-        .expect("it is written");
-    let (code, printed) = store.run(&[
-        "serve",
-        "--config",
-        "own.toml",
-        "--print-config",
-        "--limits-body",
-        "5 MiB",
-        "--name",
-        "a \"b\"",
-    ]);
+    let arguments = ["serve", "--print-config", "--limits-body", "5 MiB", "--name", "a \"b\""];
+    let (code, printed) = store.run(&arguments);
     assert_eq!(code, 0, "{printed}");
-    assert!(!printed.contains("s3cret"), "{printed}");
     std::fs::write(store.folder().join("again.toml"), &printed).expect("it is written");
     let held = print(&store, &["--config", "again.toml"], &[]);
     assert_eq!((&held["limits.body"]["value"], &held["name"]["value"]), (&json!(5 << 20), &json!("a \"b\"")));
-    let (_, printed) = store.run(&["serve", "--config", "own.toml", "--print-config", "-o", "json"]);
-    assert!(!printed.contains("s3cret") && printed.contains("***"), "{printed}");
 }
 
 #[test]
