@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn what_is_no_toml_is_told_with_its_place() {
         let told = problems("listen = \"a\"\nname = \n");
-        assert!(told[0].starts_with("unstuck.toml:2:7: this is not TOML: "), "{told:?}");
+        assert!(told[0].starts_with("unstuck.toml:2:8: this is not TOML: "), "{told:?}");
         let told = problems("name = 'a'\nname = 'b'\n");
         assert!(told[0].starts_with("unstuck.toml:2:1: this is not TOML: duplicate key"), "{told:?}");
     }
