@@ -6,9 +6,11 @@ use std::str::FromStr;
 /// The port of a server whose address names none.
 const PORT: u16 = 7070;
 
-/// The address of a server, as `http://host:port`.
+/// The address of a server, as `http://host:port` or `https://host:port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
+    /// Whether it speaks TLS.
+    pub(crate) is_encrypted: bool,
     pub(crate) host: String,
     pub(crate) port: u16,
 }
@@ -27,7 +29,8 @@ impl std::error::Error for BadAddress {}
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}:{}", self.host, self.port)
+        let scheme = if self.is_encrypted { "https" } else { "http" };
+        write!(f, "{scheme}://{}:{}", self.host, self.port)
     }
 }
 
@@ -37,13 +40,11 @@ impl FromStr for Address {
     fn from_str(text: &str) -> Result<Address, BadAddress> {
         let bad =
             |why: &str| Err(BadAddress(format!("`{text}` {why}; write it as `http://127.0.0.1:{PORT}`")));
-        if text.starts_with("https://") {
-            return bad("uses https, which servers do not speak yet");
-        }
-        let rest = match text.split_once("://") {
-            Some(("http", rest)) => rest,
+        let (is_encrypted, rest) = match text.split_once("://") {
+            Some(("http", rest)) => (false, rest),
+            Some(("https", rest)) => (true, rest),
             Some(_) => return bad("is not an http address"),
-            None => text,
+            None => (false, text),
         };
         let authority = rest.strip_suffix('/').unwrap_or(rest);
         if authority.contains(['/', '@', '?', '#', ' ']) {
@@ -66,11 +67,16 @@ impl FromStr for Address {
         if host.is_empty() || (host.contains(':') && !is_bracketed) {
             return bad("has no valid host");
         }
-        Ok(Address { host: host.to_owned(), port })
+        Ok(Address { is_encrypted, host: host.to_owned(), port })
     }
 }
 
 impl Address {
+    /// Returns whether the server speaks TLS.
+    pub fn is_encrypted(&self) -> bool {
+        self.is_encrypted
+    }
+
     /// Returns the host without the brackets of an IPv6 address, as it is connected to.
     pub(crate) fn bare_host(&self) -> &str {
         self.host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(&self.host)
@@ -89,7 +95,8 @@ mod tests {
             ("localhost:8080", Some("http://localhost:8080")),
             ("[::1]:1", Some("http://[::1]:1")),
             ("http://[::1]", Some("http://[::1]:7070")),
-            ("https://localhost", None),
+            ("https://localhost", Some("https://localhost:7070")),
+            ("https://[::1]:1", Some("https://[::1]:1")),
             ("ftp://localhost", None),
             ("http://", None),
             ("http://a:b", None),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +15,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
 use unstuck_api::request::{Query, Request};
 use unstuck_api::{ProblemDocument, ProblemType};
 
 use crate::address::Address;
 use crate::http_call::{HttpCall, build_call, read_view};
+use crate::tls::{self, PeerCertificate};
 
 /// How long connecting may take.
 const CONNECTING: Duration = Duration::from_secs(5);
@@ -41,6 +44,8 @@ pub struct Client {
     /// The name of the person, for the record.
     user: String,
     token: Option<String>,
+    /// Authorities that are trusted besides those that browsers trust.
+    ca_file: Option<PathBuf>,
     /// What a command that is to be typed needs to find this server, such as ` --server URL`.
     option: String,
     /// How it is connected to, where that is not over the network.
@@ -88,13 +93,20 @@ pub(crate) struct HttpAnswer {
 
 impl Client {
     pub fn new(address: Address, user: impl Into<String>) -> Client {
-        Client { address, user: user.into(), token: None, option: String::new(), socket: None }
+        let (token, ca_file, socket) = (None, None, None);
+        Client { address, user: user.into(), token, ca_file, option: String::new(), socket }
     }
 
     /// The same, with a token of the API.
     #[must_use]
     pub fn with_token(self, token: Option<String>) -> Client {
         Client { token, ..self }
+    }
+
+    /// The same, trusting the authorities in this file (PEM) too.
+    #[must_use]
+    pub fn with_ca_file(self, ca_file: Option<PathBuf>) -> Client {
+        Client { ca_file, ..self }
     }
 
     /// The same, with what commands that are to be typed need to find this server.
@@ -115,6 +127,22 @@ impl Client {
     /// Returns where the server is, for people.
     pub fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// Reads a page of the server, with its status: for looking at the server itself.
+    pub fn get_page(&self, parts: &[&str]) -> Result<(u16, String), ClientError> {
+        self.send(&HttpCall::get(parts), ANSWERING).map(|answer| (answer.status, answer.body))
+    }
+
+    /// Returns the certificate of a server that speaks TLS.
+    pub fn certificate(&self) -> Result<Option<PeerCertificate>, ClientError> {
+        if !self.address.is_encrypted {
+            return Ok(None);
+        }
+        build_runtime()?.block_on(async {
+            let stream = self.greet(self.connect().await?).await?;
+            Ok(tls::peer_certificate(&stream))
+        })
     }
 
     /// Sends a request, and returns its view as JSON, as the service behind the server has written it.
@@ -240,6 +268,10 @@ impl Client {
     /// Opens a connection, which is driven until its sender is gone.
     pub(crate) async fn open(&self) -> Result<SendRequest<Full<Bytes>>, ClientError> {
         match &self.socket {
+            None if self.address.is_encrypted => {
+                let stream = self.connect().await?;
+                self.shake_hands(self.greet(stream).await?).await
+            }
             None => self.shake_hands(self.connect().await?).await,
             Some(Socket(connect)) => {
                 let connected = connect().and_then(|stream| {
@@ -251,6 +283,20 @@ impl Client {
                 self.shake_hands(stream).await
             }
         }
+    }
+
+    /// Speaks TLS from here on.
+    async fn greet(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, ClientError> {
+        let greeting = tls::connect(&self.address, self.ca_file.as_deref(), stream);
+        let greeted = timeout(CONNECTING, greeting).await;
+        let greeted =
+            greeted.unwrap_or_else(|_| Err(format!("no handshake within {} s", CONNECTING.as_secs())));
+        greeted.map_err(|why| {
+            ClientError::Unreachable(format!(
+                "no secure connection to {}: {why}. Nothing was changed",
+                self.address
+            ))
+        })
     }
 
     async fn shake_hands<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(

@@ -5,7 +5,9 @@ mod address;
 mod client;
 mod events;
 mod http_call;
+mod tls;
 
 pub use address::{Address, BadAddress};
 pub use client::{Client, ClientError};
 pub use events::StreamMessage;
+pub use tls::PeerCertificate;

@@ -45,6 +45,7 @@ pub(crate) use self::load::{Deferred, PayloadRead};
 use self::things::BatchThings;
 use crate::engine::set_aside::SetAsideRun;
 use crate::flows::{Flows, outline};
+use crate::metrics::Tally;
 use crate::request::EngineError;
 
 /// What a batch needs of the engine.
@@ -128,6 +129,8 @@ pub(crate) struct Batch {
     pub(crate) effects: Vec<Effect>,
     /// Whether anybody wants to know what happens.
     is_watched: bool,
+    /// What is counted of it once it is durable.
+    pub(crate) tally: Tally,
     /// What has happened, in order, if so.
     pub(crate) happened: Vec<(RunId, Event)>,
     /// And which runs were removed together, as the target of a bulk action or not.
@@ -388,6 +391,7 @@ impl Batch {
         }
         working.payloads.extend(decision.payloads);
         if let Some(event) = decision.event {
+            self.tally.take(&event, working.flow.as_deref());
             if self.is_watched {
                 self.happened.push((id, event.clone()));
             }

@@ -42,6 +42,7 @@ use crate::bulk::Families;
 use crate::call::Call;
 use crate::document::MAX_HISTORY;
 use crate::flows::{Compile, Flows};
+use crate::metrics::EngineMetrics;
 use crate::policies;
 use crate::request::{Output, Request, Ticket};
 use crate::session::EngineSession;
@@ -135,6 +136,8 @@ pub struct Engine<S> {
     condemned: FxHashMap<NoticeId, String>,
     /// Whether anybody wants to know what happens.
     is_watched: bool,
+    /// What was counted, for whoever wants to read it.
+    pub(crate) metrics: Arc<EngineMetrics>,
     /// How much of each kind is in a batch for now: less while batches conflict with those of other servers.
     batch_limit: usize,
     /// What another server has locked, to be tried again.
@@ -212,6 +215,7 @@ impl<S: Store> Engine<S> {
             aside: SetAsideRuns::default(),
             condemned: FxHashMap::default(),
             is_watched: true,
+            metrics: Arc::default(),
             batch_limit: max_batch,
             busy: BusyRequests::default(),
             more: false,

@@ -13,6 +13,7 @@ pub mod engine;
 pub mod executor;
 mod family;
 pub mod flows;
+pub mod metrics;
 pub mod policies;
 pub mod read_flows;
 mod reply;

@@ -28,6 +28,7 @@ use crate::engine::{Engine, NextStep, STORE_RETRY, telemetry};
 use crate::executor::{Executor, ExecutorReport, ReportSink};
 use crate::family::durable_family;
 use crate::flows::Flows;
+use crate::metrics::EngineMetrics;
 use crate::policies::{PolicyCommand, PolicyOutcome};
 use crate::reply::ReplyTo;
 use crate::request::{EngineError, Output, Request, StartRun, Ticket};
@@ -102,6 +103,7 @@ pub struct Handle {
     is_running: Weak<()>,
     /// When its thread is to be at work again.
     wakes: Arc<WakeTime>,
+    metrics: Arc<EngineMetrics>,
 }
 
 impl Runtime {
@@ -135,6 +137,7 @@ impl Runtime {
             trouble: trouble.clone(),
             is_running: Arc::downgrade(&running),
             wakes: Arc::new(WakeTime::new()),
+            metrics: engine.metrics.clone(),
         };
         let wakes = handle.wakes.clone();
         let words = handle.clone();
@@ -219,6 +222,16 @@ impl Handle {
     /// How long the engine's thread has been late for what is due: nothing while it keeps up.
     pub fn lateness(&self) -> Millis {
         self.wakes.lateness()
+    }
+
+    /// What the engine has counted since it started.
+    pub fn metrics(&self) -> &EngineMetrics {
+        &self.metrics
+    }
+
+    /// How many requests wait to be decided, and how many may.
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.waiting.load(Ordering::Relaxed), MAX_WAITING)
     }
 
     /// Whether its thread has ended.

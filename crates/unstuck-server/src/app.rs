@@ -13,6 +13,7 @@ use unstuck_store::contract::{OnChange, Reader};
 
 use crate::event_pages::EventPages;
 use crate::metrics::Metrics;
+use crate::rates::RateLimiter;
 use crate::settings::ServerSettings;
 
 /// A server without its sockets.
@@ -40,6 +41,8 @@ pub struct App {
     tokens: RwLock<Option<Arc<KnownTokens>>>,
     pub(crate) metrics: Metrics,
     pub(crate) token_uses: TokenUses,
+    /// What each token may still ask now.
+    pub(crate) rates: RateLimiter,
     /// Changes under an idempotency key that are being carried out.
     pub(crate) in_flight: InFlight,
     /// Called by the store; it stops when this is dropped.
@@ -52,6 +55,8 @@ impl App {
         let (sender, commits) = watch::channel(0);
         let watcher: OnChange = Arc::new(move || sender.send_modify(|count| *count += 1));
         handle.reader().on_change(&watcher);
+        handle.metrics().limit_labels(settings.metric_labels);
+        let rates = RateLimiter::new(settings.rates);
         App {
             queries: Arc::new(Semaphore::new(settings.limits.queries)),
             changes: Arc::new(Semaphore::new(settings.limits.changes)),
@@ -68,6 +73,7 @@ impl App {
             tokens: RwLock::default(),
             metrics: Metrics::default(),
             token_uses: TokenUses::default(),
+            rates,
             in_flight: InFlight::default(),
             _watcher: watcher,
         }

@@ -11,16 +11,18 @@ use axum::http::{HeaderValue, Request, header};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tower_service::Service as _;
 
 use crate::access::Peer;
 use crate::app::App;
 use crate::dispatch::build_router;
+use crate::settings::Limits;
+use crate::tls::Tls;
 use crate::transport::BoundedStream;
 
 /// How long requests under way may take when the server stops.
@@ -34,6 +36,7 @@ pub struct Server {
     listener: TcpListener,
     /// A socket of this machine, and the user who may use it.
     local: Option<(UnixListener, u32)>,
+    tls: Option<Tls>,
 }
 
 /// Tells a server to stop.
@@ -48,10 +51,11 @@ impl Stopping {
 }
 
 impl Server {
-    /// Takes over a socket that listens. To be called on the threads that serve.
-    pub fn new(app: App, listener: std::net::TcpListener) -> io::Result<Server> {
+    /// Takes over a socket that listens, with TLS or without. To be called on the threads that serve.
+    pub fn new(app: App, listener: std::net::TcpListener, tls: Option<Tls>) -> io::Result<Server> {
         listener.set_nonblocking(true)?;
-        Ok(Server { app: Arc::new(app), listener: TcpListener::from_std(listener)?, local: None })
+        let listener = TcpListener::from_std(listener)?;
+        Ok(Server { app: Arc::new(app), listener, local: None, tls })
     }
 
     /// Serves a socket in the folder of the store too, on which this user is admin without a token.
@@ -67,32 +71,34 @@ impl Server {
 
     /// Serves until it is told to stop and the last request is answered.
     pub async fn serve(self) {
-        let Server { app, listener, local } = self;
-        let router = build_router(app.clone());
+        let Server { app, listener, local, tls } = self;
         let limits = app.settings.limits;
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.idle_time)
-            .max_buf_size(limits.head.max(SMALLEST_HEAD))
-            .http2()
-            .timer(TokioTimer::new())
-            .max_header_list_size(u32::try_from(limits.head).unwrap_or(u32::MAX))
-            .keep_alive_interval(Some(limits.idle_time));
+        let protocol = Arc::new(Protocol {
+            router: build_router(app.clone()),
+            builder: build_protocol(&limits),
+            limits,
+            tls,
+        });
         let graceful = GracefulShutdown::new();
         let room = Arc::new(Semaphore::new(limits.connections));
         let mut stopping = app.stopping.subscribe();
         loop {
-            let bounds = (limits.idle_time, limits.stall_time);
             tokio::select! {
                 (stream, address, permit) = accept(&listener, &room) => {
-                    let service = service_of(router.clone(), Peer::Network(address.ip()));
-                    serve_stream(&builder, &graceful, (stream, bounds), service, permit);
+                    let (protocol, watcher) = (protocol.clone(), graceful.watcher());
+                    let stopping = app.stopping.subscribe();
+                    // Nobody else waits for a handshake.
+                    tokio::spawn(async move {
+                        protocol.serve_network((stream, address), watcher, stopping).await;
+                        drop(permit);
+                    });
                 }
                 (stream, permit) = accept_local(local.as_ref(), &room) => {
-                    let service = service_of(router.clone(), Peer::Socket);
-                    serve_stream(&builder, &graceful, (stream, bounds), service, permit);
+                    let (protocol, watcher) = (protocol.clone(), graceful.watcher());
+                    tokio::spawn(async move {
+                        protocol.serve_local(stream, watcher).await;
+                        drop(permit);
+                    });
                 }
                 _ = stopping.wait_for(|stops| *stops) => break,
             }
@@ -102,33 +108,6 @@ impl Server {
             tracing::warn!("some requests were not answered before the server stopped");
         }
     }
-}
-
-/// Serves a connection until it ends.
-fn serve_stream<S, H>(
-    builder: &auto::Builder<TokioExecutor>,
-    graceful: &GracefulShutdown,
-    (stream, (idle_time, stall_time)): (S, (Duration, Duration)),
-    service: H,
-    permit: Option<OwnedSemaphorePermit>,
-) where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    H: hyper::service::Service<
-            Request<Incoming>,
-            Response = axum::response::Response,
-            Error = std::convert::Infallible,
-            Future: Send,
-        > + Send
-        + 'static,
-{
-    let stream = TokioIo::new(BoundedStream::new(stream, idle_time, stall_time));
-    let connection = graceful.watch(builder.serve_connection(stream, service).into_owned());
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "connection ended");
-        }
-        drop(permit);
-    });
 }
 
 /// Accepts the next connection of the user to the socket of the store; never, where there is none.
@@ -150,6 +129,75 @@ async fn accept_local(
             }
         }
     }
+}
+
+/// How every connection is spoken with.
+struct Protocol {
+    router: Router,
+    builder: auto::Builder<TokioExecutor>,
+    limits: Limits,
+    tls: Option<Tls>,
+}
+
+impl Protocol {
+    /// Serves a connection over the network, after its handshake where there is TLS.
+    async fn serve_network(
+        &self,
+        (stream, address): (TcpStream, SocketAddr),
+        watcher: Watcher,
+        mut stopping: watch::Receiver<bool>,
+    ) {
+        let peer = Peer::Network(address.ip());
+        let ended = match &self.tls {
+            None => self.speak(stream, peer, watcher).await,
+            Some(tls) => {
+                let greeted = tokio::select! {
+                    greeted = tls.accept(stream) => greeted,
+                    _ = stopping.wait_for(|stops| *stops) => Err(io::ErrorKind::ConnectionAborted.into()),
+                };
+                match greeted {
+                    Ok(stream) => self.speak(stream, peer, watcher).await,
+                    Err(error) => Err(error.into()),
+                }
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%address, %error, "connection ended");
+        }
+    }
+
+    /// Serves a connection of this machine.
+    async fn serve_local(&self, stream: UnixStream, watcher: Watcher) {
+        if let Err(error) = self.speak(stream, Peer::Socket, watcher).await {
+            tracing::debug!(%error, "connection ended");
+        }
+    }
+
+    /// Answers on a connection until it ends.
+    async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        &self,
+        stream: S,
+        peer: Peer,
+        watcher: Watcher,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let service = service_of(self.router.clone(), peer);
+        let stream = TokioIo::new(BoundedStream::new(stream, self.limits.idle_time, self.limits.stall_time));
+        watcher.watch(self.builder.serve_connection(stream, service).into_owned()).await
+    }
+}
+
+fn build_protocol(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.idle_time)
+        .max_buf_size(limits.head.max(SMALLEST_HEAD))
+        .http2()
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(limits.head).unwrap_or(u32::MAX))
+        .keep_alive_interval(Some(limits.idle_time));
+    builder
 }
 
 /// Accepts the next connection, when there is room for one more. Out of file descriptors, it waits a moment.

@@ -1,7 +1,7 @@
 //! From a request to its answer: who calls, may they, what they say, whose turn it is, and the headers of every answer.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
@@ -12,6 +12,7 @@ use axum::{Extension, Router};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use unstuck_api::{ProblemDocument, ProblemType};
+use unstuck_core::api_token::ApiToken;
 use unstuck_service::service::now;
 
 use crate::access::{Access, Caller, Peer};
@@ -20,7 +21,9 @@ use crate::app::App;
 use crate::body::BodyKind;
 use crate::call::{Call, EVENTS_HEADER};
 use crate::parameter::Parameters;
-use crate::problem::Problem;
+use crate::pressure;
+use crate::problem::{Problem, with_jitter};
+use crate::reason;
 use crate::receive::{ReceivedBody, receive_body};
 use crate::route::{Answered, Handler, Route, Verb};
 use crate::routes::ROUTES;
@@ -109,17 +112,35 @@ async fn answer_route(
     request: Request,
 ) -> Response {
     let (id, begun) = (request_id(&app, request.headers()), Instant::now());
+    let mut caller = None;
     let read = match path {
         Ok(path) => read_call(&app, route, peer, id.clone(), &path, request).await,
         Err(_) => Err(Problem::new(ProblemType::BadRequest, "the path is not UTF-8; send it as UTF-8")),
     };
     let answered = match read {
-        Ok(call) => handle_call(route, call).await,
+        Ok(call) => {
+            caller = Some(call.caller.name.clone());
+            handle_call(route, call).await
+        }
         Err(problem) => Err(problem),
     };
     let answer = answered.unwrap_or_else(|problem| problem.into_answer(&id));
     app.metrics.record(route, answer.status(), begun.elapsed());
+    log_request(route, &answer, begun.elapsed(), &id, caller.as_deref());
     finish(answer, &id)
+}
+
+/// Logs a request by its route: a path has ids and names, and a query may have anything.
+fn log_request(route: &Route, answer: &Answer, took: Duration, id: &str, caller: Option<&str>) {
+    tracing::debug!(
+        method = route.verb.word(),
+        route = route.path,
+        status = answer.status().as_u16(),
+        ms = took.as_secs_f64() * 1_000.0,
+        request = id,
+        token = caller.unwrap_or("none"),
+        "request"
+    );
 }
 
 /// Takes over the id of a request, or gives it one.
@@ -152,17 +173,22 @@ async fn read_call(
             let caller = Caller::identify(&*app.tokens()?, &head.headers, peer, now())?;
             if let Some(token) = &caller.token {
                 app.token_uses.record(&app.handle, token.id, now());
+                check_rate(app, token)?;
             }
             caller
         }
     };
     route.access.check(&caller)?;
+    pressure::check(app, route.load())?;
     let parameters = Parameters::read(head.uri.query(), route.parameters)?;
     let body = match route.body {
         BodyKind::Nothing => ReceivedBody::default(),
         BodyKind::Json | BodyKind::OptionalJson | BodyKind::File => receive_body(app, body).await?,
     };
     route.body.check_type(&head.headers, body.is_empty())?;
+    if app.settings.requires_reason {
+        reason::check(route, &parameters, &body.bytes)?;
+    }
     let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let target = head.uri.path_and_query().map_or_else(String::new, ToString::to_string);
     Ok(Call {
@@ -176,6 +202,21 @@ async fn read_call(
         headers: head.headers,
         body,
     })
+}
+
+/// Refuses a token that asks more often than it may.
+fn check_rate(app: &App, token: &ApiToken) -> Result<(), Problem> {
+    let Err(wait) = app.rates.take(token.id, Instant::now()) else { return Ok(()) };
+    let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+    let mut problem = ProblemDocument::new(
+        ProblemType::TooMany,
+        format!(
+            "the token `{}` makes more than {} requests a second; repeat this one in a moment",
+            token.name, app.settings.rates.requests
+        ),
+    );
+    problem.about.retry_after_ms = Some(with_jitter(millis));
+    Err(Problem::from(problem))
 }
 
 /// Calls the handler, when it is its turn.

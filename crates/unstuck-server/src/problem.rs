@@ -1,5 +1,7 @@
 //! Refusals as answers: problem documents with their status, and when to try again.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 use axum::http::{HeaderValue, StatusCode, header};
 use unstuck_api::{ProblemDocument, ProblemType};
 use unstuck_service::ServiceError;
@@ -7,7 +9,7 @@ use unstuck_store::contract::StoreError;
 
 use crate::answer::{Answer, Content};
 
-/// After so many milliseconds whoever was turned away may try again. Callers add jitter of their own.
+/// After so many milliseconds, and up to as many more, whoever was turned away may try again.
 const RETRY_AFTER_MS: u64 = 1_000;
 
 /// Why a request is refused.
@@ -64,11 +66,17 @@ impl Problem {
     }
 }
 
+/// Adds up to as much again, so that those who were turned away together do not come back together.
+pub(crate) fn with_jitter(millis: u64) -> u64 {
+    let chance = RandomState::new().build_hasher().finish();
+    millis + chance % millis.max(1)
+}
+
 impl From<ProblemDocument> for Problem {
     /// Whoever may succeed later is told when.
     fn from(mut document: ProblemDocument) -> Problem {
         if matches!(document.status, 429 | 503) {
-            document.about.retry_after_ms.get_or_insert(RETRY_AFTER_MS);
+            document.about.retry_after_ms.get_or_insert_with(|| with_jitter(RETRY_AFTER_MS));
         }
         Problem(Box::new(document))
     }

@@ -8,6 +8,7 @@ use crate::answer::Answer;
 use crate::body::BodyKind;
 use crate::call::Call;
 use crate::parameter::Parameter;
+use crate::pressure::Load;
 use crate::problem::Problem;
 
 /// What a handler gives back.
@@ -53,6 +54,18 @@ impl Verb {
     }
 }
 
+/// Operations that may look at much, or take long.
+const HEAVY: &[&str] = &[
+    "streamEvents",
+    "countRuns",
+    "getHistory",
+    "getLogs",
+    "listErrors",
+    "listAudit",
+    "previewPolicies",
+    "backtestPolicies",
+];
+
 /// One line of the table of routes.
 #[derive(Clone, Copy)]
 pub(crate) struct Route {
@@ -93,6 +106,18 @@ impl Route {
             gives: (200, None),
             others: &[],
             handler,
+        }
+    }
+
+    /// Returns when the route is given up under pressure.
+    pub(crate) fn load(&self) -> Load {
+        if HEAVY.contains(&self.operation) {
+            return Load::Heavy;
+        }
+        match self.handler {
+            Handler::Async(_) if self.operation.starts_with("startRun") => Load::Start,
+            Handler::Change(_) => Load::Operator,
+            Handler::Async(_) | Handler::Query(_) | Handler::Direct(_) => Load::Light,
         }
     }
 

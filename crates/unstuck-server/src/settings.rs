@@ -1,5 +1,6 @@
 //! What a server is told when it starts.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,11 +11,29 @@ pub struct ServerSettings {
     pub name: Arc<str>,
     /// The folder that relative paths of local processes start from.
     pub directory: Arc<str>,
+    /// The folder of the store, whose disk is watched.
+    pub store: PathBuf,
     pub limits: Limits,
+    pub rates: Rates,
+    /// Whether changes by people are refused without a reason.
+    pub requires_reason: bool,
+    /// Values of one label of a metric, before they are counted as `other`.
+    pub metric_labels: usize,
+    /// What is unsafe about how this server is set up, in sentences.
+    pub warnings: Vec<String>,
+}
+
+/// How many requests one token may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// A second, on average; 0 is no limit.
+    pub requests: u64,
+    /// At once, before the rate counts.
+    pub burst: u64,
 }
 
 /// Bounds on what anybody can ask.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a request's body.
     pub body: usize,

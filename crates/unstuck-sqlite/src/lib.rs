@@ -57,4 +57,5 @@ pub use options::{Disk, MemoryLimits, Options, RawFile, WriteMode};
 pub use reader::SqliteReader;
 pub use reserve::release_reserve;
 pub use row_kind::StoredKind;
+pub use schema::SCHEMA_VERSION;
 pub use store::SqliteStore;

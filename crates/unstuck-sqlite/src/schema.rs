@@ -402,6 +402,10 @@ pub(crate) fn check_kind(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// The version of the tables that this version of the store makes.
+#[expect(clippy::cast_possible_truncation, reason = "there are a handful")]
+pub const SCHEMA_VERSION: u32 = MIGRATIONS.len() as u32;
+
 /// Refuses a file of an older schema, where it cannot be brought up to date.
 pub(crate) fn check_current(connection: &Connection) -> Result<(), StoreError> {
     let (found, known) = (schema_version(connection)?, MIGRATIONS.len());

@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod choose;
 pub(crate) mod complete;
 pub(crate) mod completions;
+pub(crate) mod doctor;
 pub(crate) mod errors;
 pub(crate) mod explain;
 pub(crate) mod flow;

@@ -2,6 +2,7 @@
 
 mod access;
 mod command;
+mod configuration;
 mod error;
 mod exit;
 mod input;
@@ -69,6 +70,7 @@ enum Command {
     Policy(command::policy::Arguments),
     Token(command::token::Arguments),
     Store(command::store::Arguments),
+    Doctor(command::doctor::Arguments),
     Check(command::check::Arguments),
     Rehearse(Box<command::rehearse::Arguments>),
     Schema(command::schema::Arguments),
@@ -86,7 +88,9 @@ pub(crate) enum Format {
 fn main() -> ExitCode {
     let arguments = Arguments::try_parse().unwrap_or_else(|error| error::exit_with_usage_error(&error));
     let format = arguments.output;
-    let done = telemetry::start_log().and_then(|()| execute(arguments.command, format));
+    // A server has a log by its own configuration.
+    let log = if let Command::Serve(_) = arguments.command { Ok(()) } else { telemetry::start_log() };
+    let done = log.and_then(|()| execute(arguments.command, format));
     match done {
         Ok(code) => code,
         Err(failure) => {
@@ -124,6 +128,7 @@ fn execute(command: Command, format: Format) -> CommandResult {
         Command::Policy(policy) => policy.execute(format),
         Command::Token(token) => token.execute(format),
         Command::Store(store) => store.execute(format),
+        Command::Doctor(doctor) => doctor.execute(format),
         Command::Check(check) => check.execute(format),
         Command::Rehearse(rehearse) => rehearse.execute(format),
         Command::Schema(schema) => schema.execute(),

@@ -1,5 +1,7 @@
 //! The log on stderr, which `UNSTUCK_LOG` switches on.
 
+mod json_log;
+
 use std::io;
 
 use tracing::level_filters::LevelFilter;
@@ -13,15 +15,27 @@ use crate::error::CommandError;
 const VARIABLE: &str = "UNSTUCK_LOG";
 
 /// The parts that tell something.
-const PARTS: [&str; 2] = ["unstuck_engine", "unstuck_sqlite"];
+const PARTS: [&str; 3] = ["unstuck_engine", "unstuck_server", "unstuck_sqlite"];
+
+/// How a line of the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    Text,
+    /// One JSON object a line.
+    Json,
+}
 
 /// Starts the log, if the variable asks for it.
 pub(crate) fn start_log() -> Result<(), CommandError> {
     let Some(wanted) = std::env::var_os(VARIABLE) else { return Ok(()) };
-    let wanted = wanted.to_string_lossy();
-    let filter = parse_filter(&wanted).map_err(|wrong| {
+    start_log_with(VARIABLE, &wanted.to_string_lossy(), LogFormat::Text)
+}
+
+/// Starts the log as it is wanted by this variable, flag or line of a file.
+pub(crate) fn start_log_with(whence: &str, wanted: &str, format: LogFormat) -> Result<(), CommandError> {
+    let filter = parse_filter(wanted).map_err(|wrong| {
         CommandError::new(format!(
-            "{VARIABLE} is `{wanted}`, and {wrong}; give a level (error, warn, info, debug, trace or off) such as `debug`, or \
+            "{whence} is `{wanted}`, and {wrong}; give a level (error, warn, info, debug, trace or off) such as `debug`, or \
              levels of parts such as `unstuck_engine=debug,unstuck_sqlite=info`"
         ))
     })?;
@@ -29,7 +43,12 @@ pub(crate) fn start_log() -> Result<(), CommandError> {
     // A closed stderr must not end a run.
     let lines = fmt::layer().with_writer(io::stderr).with_ansi(false).log_internal_errors(false);
     // This fails only if a subscriber is set already.
-    let _ = tracing::subscriber::set_global_default(registry().with(lines).with(filter));
+    let _ = match format {
+        LogFormat::Text => tracing::subscriber::set_global_default(registry().with(lines).with(filter)),
+        LogFormat::Json => {
+            tracing::subscriber::set_global_default(registry().with(json_log::JsonLines).with(filter))
+        }
+    };
     Ok(())
 }
 
@@ -49,7 +68,7 @@ fn parse_filter(wanted: &str) -> Result<Option<Targets>, String> {
                     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
                 });
                 if !is_known {
-                    return Err(format!("there is no part `{part}` (there are {})", PARTS.join(" and ")));
+                    return Err(format!("there is no part `{part}` (there are {})", PARTS.join(", ")));
                 }
                 so_far.with_target(part, level)
             }
@@ -80,7 +99,10 @@ mod tests {
             ("loud", "`loud` is no level"),
             ("3", "`3` is no level"),
             ("debug,unstuck_engine=", "`` is no level"),
-            ("sqlite=debug", "there is no part `sqlite` (there are unstuck_engine and unstuck_sqlite)"),
+            (
+                "sqlite=debug",
+                "there is no part `sqlite` (there are unstuck_engine, unstuck_server, unstuck_sqlite)",
+            ),
         ] {
             assert_eq!(parse_filter(wanted), Err(wrong.to_owned()), "{wanted}");
         }

@@ -52,6 +52,10 @@ impl WorkCounts {
         self.0[work as usize] += count;
     }
 
+    pub(super) fn total(&self) -> usize {
+        self.0.iter().sum()
+    }
+
     pub(super) fn of(&self, work: WorkKind) -> usize {
         self.0[work as usize]
     }

@@ -1,5 +1,7 @@
 //! Batches that are decided and not known to be durable: what comes of them when they are, and when they are lost.
 
+use std::time::Instant;
+
 use rustc_hash::FxHashSet;
 use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
@@ -15,6 +17,7 @@ use super::clock::ClockWork;
 use super::isolation::{Suspect, WorkCounts};
 use super::telemetry;
 use crate::batch::Batch;
+use crate::metrics::Tally;
 use crate::request::{EngineError, Output, Request, Ticket};
 
 /// How long to wait before asking a store again that is full or away.
@@ -28,6 +31,9 @@ pub(crate) struct OutstandingBatch {
     /// `None`: it changed nothing, but what it saw may not be durable yet.
     pub(super) stage: Option<StageId>,
     pub(super) outputs: Vec<Output>,
+    /// When it was staged, and what is counted of it when it is durable.
+    pub(super) staged_at: Option<Instant>,
+    pub(super) tally: Tally,
     /// The requests that it has taken from the line. Once it is staged, those that nobody waits for: what executors say, and
     /// losses of sessions that have ended, to be heard again if it is lost.
     pub(super) requests: Vec<Request>,
@@ -58,6 +64,7 @@ pub(crate) struct OutstandingBatch {
 impl OutstandingBatch {
     /// Takes over what has happened in the batch so far, so that events and answers are told in the order of their decisions.
     pub(super) fn take_happened(&mut self, batch: &mut Batch) {
+        self.tally.append(&mut batch.tally);
         self.outputs.extend(batch.happened.drain(..).map(|(run, event)| Output::Happened { run, event }));
     }
 }
@@ -87,6 +94,7 @@ impl<S: Store> Engine<S> {
         self.record_staged_aside(&mut done);
         self.passed(&done);
         if done.stage.is_some() || !done.outputs.is_empty() {
+            done.staged_at = Some(Instant::now());
             self.outstanding.push_back(done);
         }
     }
@@ -116,6 +124,8 @@ impl<S: Store> Engine<S> {
                 Ok(()) => {
                     if let Some(mut done) = self.outstanding.remove(place) {
                         telemetry::handed_out(&done);
+                        let took = done.staged_at.map(|at| at.elapsed()).unwrap_or_default();
+                        self.metrics.add(done.counts.total(), took, std::mem::take(&mut done.tally));
                         outputs.append(&mut done.outputs);
                     }
                 }

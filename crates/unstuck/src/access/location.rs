@@ -19,6 +19,8 @@ const VARIABLE: &str = "UNSTUCK_STORE";
 const TOKEN_VARIABLE: &str = "UNSTUCK_TOKEN";
 /// The variable that names the file that has it.
 const TOKEN_FILE_VARIABLE: &str = "UNSTUCK_TOKEN_FILE";
+/// The variable that names the file of authorities that a server's certificate is checked with.
+const CA_VARIABLE: &str = "UNSTUCK_CA_FILE";
 /// The variable that names a server.
 const SERVER_VARIABLE: &str = "UNSTUCK_SERVER";
 
@@ -31,6 +33,11 @@ pub(crate) struct StoreArgument {
     /// A server to ask instead, such as `http://127.0.0.1:7070`. [default: `$UNSTUCK_SERVER`, if that is set and --store is not given]
     #[arg(long, value_name = "URL", value_hint = clap::ValueHint::Url, conflicts_with = "store")]
     server: Option<String>,
+
+    /// A file with the authorities (PEM) that sign the certificate of a server with `https`, where browsers do not trust it.
+    /// [default: `$UNSTUCK_CA_FILE`]
+    #[arg(long = "ca", value_name = "PATH", value_hint = clap::ValueHint::FilePath)]
+    ca_file: Option<PathBuf>,
 }
 
 /// Which store of this machine a command is about.
@@ -59,13 +66,18 @@ impl StoreArgument {
         }
         let of_environment = std::env::var(SERVER_VARIABLE).ok().filter(|url| !url.is_empty());
         match self.server.as_ref().or(of_environment.as_ref()) {
-            Some(url) => StoreLocation::of_server(url, self.server.is_some()),
+            Some(url) => StoreLocation::of_server(url, self.server.is_some(), self.ca_file.clone()),
             None => self.local.place(),
         }
     }
 }
 
 impl LocalStoreArgument {
+    /// As if the command line named this folder.
+    pub(crate) fn of(store: Option<PathBuf>) -> LocalStoreArgument {
+        LocalStoreArgument { store }
+    }
+
     /// Returns whether the command line names a store.
     pub(crate) fn is_given(&self) -> bool {
         self.store.is_some()
@@ -91,14 +103,21 @@ impl LocalStoreArgument {
 
 impl StoreLocation {
     /// Finds the store behind a server; `is_given` where the command line names it.
-    fn of_server(url: &str, is_given: bool) -> Result<StoreLocation, CommandError> {
+    fn of_server(url: &str, is_given: bool, ca_file: Option<PathBuf>) -> Result<StoreLocation, CommandError> {
         let address: Address = url.parse().map_err(|bad: BadAddress| {
             let whence = if is_given { "--server" } else { SERVER_VARIABLE };
             CommandError::new(format!("{whence}: {bad}"))
         })?;
         let option = if is_given { format!(" --server {}", text::shell_word(url)) } else { String::new() };
+        let mut option = option;
+        if let Some(path) = &ca_file {
+            option = format!("{option} --ca {}", text::shell_word(&path.to_string_lossy()));
+        }
+        let of_environment =
+            || std::env::var_os(CA_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         let client = Client::new(address, user_name()).with_token(find_token()?);
-        let server = Some(client.with_option(option.clone()));
+        let server =
+            Some(client.with_ca_file(ca_file.or_else(of_environment)).with_option(option.clone()));
         Ok(StoreLocation { directory: PathBuf::new(), option, server })
     }
 

@@ -1,19 +1,21 @@
 //! `unstuck serve`: executes every run of a store and answers over HTTP, until it is told to stop.
 
+mod settings;
+
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::json;
 use unstuck_engine::engine::Engine;
 use unstuck_engine::executor::Executor;
 use unstuck_engine::executor::emulation::EmulationExecutor;
-use unstuck_engine::executor::http::address::{AddressRules, Network};
+use unstuck_engine::executor::http::address::AddressRules;
 use unstuck_engine::executor::process::ProcessExecutor;
 use unstuck_engine::runtime::{Handle, Runtime, Stopped};
 use unstuck_engine::secrets::Secrets;
-use unstuck_server::{App, Limits, Server, ServerSettings, Stopping};
+use unstuck_server::{App, Server, Stopping, Tls};
 use unstuck_service::Service;
 use unstuck_service::flows::compile_flow;
 use unstuck_sqlite::SqliteStore;
@@ -22,11 +24,13 @@ use unstuck_store::contract::StoreError;
 use crate::CommandResult;
 use crate::Format;
 use crate::access::engine;
-use crate::access::location::{LocalStoreArgument, StoreLocation};
+use crate::access::location::StoreLocation;
 use crate::access::socket;
 use crate::command::run::executors::{find_secrets, http_executor};
 use crate::command::run::processes::Processes;
-use crate::command::run::{default_load, signals};
+use crate::command::run::signals;
+use crate::configuration::arguments::SettingArguments;
+use crate::configuration::{Configuration, table};
 use crate::error::{CommandError, without_os_number};
 use crate::view::output::Output;
 
@@ -46,101 +50,96 @@ const EMULATION_LOAD: u32 = 1_000_000;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The address to listen on; port 0 takes a free one.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7070")]
-    listen: SocketAddr,
-
-    /// The name of this server, for people. [default: the name of the machine]
-    #[arg(long, value_name = "NAME")]
-    name: Option<String>,
-
-    /// Execute `run:` steps, which are commands of this machine. Whoever may apply flows can then execute anything as this user.
-    #[arg(long)]
-    allow_run: bool,
-
-    /// The total load that local processes may take at once. [default: twice the cores, at least 4]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), requires = "allow_run")]
-    max_load: Option<u32>,
-
-    /// A folder of secrets, one file each, for `${secrets.NAME}`; else they are variables `UNSTUCK_SECRET_<NAME>`.
-    /// [default: `$UNSTUCK_SECRETS`]
-    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
-    secrets: Option<PathBuf>,
-
-    /// Let `http:` steps call this address or network too, such as 10.1.0.0/16; otherwise they call public addresses only.
-    #[arg(long = "allow-address", value_name = "NETWORK", value_parser = Network::parse)]
-    allowed_addresses: Vec<Network>,
-
     #[command(flatten)]
-    store: LocalStoreArgument,
+    settings: SettingArguments,
+
+    /// Print what is configured and where each value came from, and do nothing else. The text is a configuration file itself.
+    #[arg(long)]
+    print_config: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   unstuck serve
-  unstuck serve --listen 127.0.0.1:0 --store ./store --allow-run";
+  unstuck serve --listen 127.0.0.1:0 --store ./store --allow-run
+  unstuck serve --listen 0.0.0.0:7070 --tls-cert server.pem --tls-key server-key.pem
+  unstuck serve --config unstuck.toml --print-config";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
-        let listener =
-            TcpListener::bind(self.listen).map_err(|error| describe_bind_error(self.listen, &error))?;
-        let address = listener.local_addr().map_err(|error| cannot("find out its own address", &error))?;
-        let place = self.store.place()?;
-        if !place.has_store() {
-            place.create_folder()?;
+        let configuration = Configuration::load(&self.settings)?;
+        if self.print_config {
+            let mut stdout = Output::stdout();
+            stdout.line(&configuration.format(format));
+            stdout.finish()?;
+            return Ok(ExitCode::SUCCESS);
         }
-        let store = open_store(&place)?;
-        let secrets = find_secrets(self.secrets.clone())?;
-        let load = self.max_load.unwrap_or_else(default_load);
-        let processes = self.allow_run.then(|| Processes::new(load, secrets.clone()));
-        let engine = Engine::new(store, compile_flow(), engine::engine_settings(None)?)?;
-        let runtime = Runtime::start(engine, self.build_executors(processes.as_ref(), secrets), None);
-        check_exposure(self.listen, &runtime.handle(), &place.option)?;
-        let service = Service {
-            option: place.option.clone(),
-            serves: Some(format!("http://{address}")),
-            allow_run: self.allow_run,
-            ..Service::default()
-        };
-        let socket = socket::Server::start(&place.directory, service.clone(), runtime.handle())
-            .map_err(|error| cannot("listen for commands in the folder of the store", &error))?;
-        let app = App::new(service, runtime.handle(), self.settings());
-        let (local, http_socket) = socket::HttpSocket::bind(&place.directory)
-            .map_err(|error| cannot("listen for commands in the folder of the store", &error))?;
-        let served = serve(app, (listener, local), processes, || announce(address, format));
-        drop(http_socket);
-        socket.close();
-        let stopped = runtime.stop();
-        served?;
-        report_stop(stopped)
-    }
-
-    fn build_executors(&self, processes: Option<&Processes>, secrets: Secrets) -> Vec<Box<dyn Executor>> {
-        let local: Box<dyn Executor> = match processes {
-            Some(processes) => Box::new(processes.clone()),
-            // It executes nothing, but ends processes that a killed engine has left.
-            None => Box::new(ProcessExecutor::new(0)),
-        };
-        let addresses = AddressRules { allow_private: false, allowed: self.allowed_addresses.clone() };
-        let emulation = EmulationExecutor::new(EMULATION_LOAD);
-        vec![local, Box::new(http_executor(addresses, secrets)), Box::new(emulation)]
-    }
-
-    fn settings(&self) -> ServerSettings {
-        let name = self.name.clone().unwrap_or_else(host_name);
-        let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
-        ServerSettings {
-            name: name.into(),
-            directory: directory.to_string_lossy().into(),
-            limits: Limits::default(),
-        }
+        settings::check(&configuration)?;
+        settings::start_log(&configuration)?;
+        settings::warn(&configuration);
+        execute(&configuration, format)
     }
 }
 
-/// Refuses to listen to other machines where there is no token that would keep anybody out.
-fn check_exposure(listen: SocketAddr, handle: &Handle, option: &str) -> Result<(), CommandError> {
+/// Serves as it is configured.
+fn execute(configuration: &Configuration, format: Format) -> CommandResult {
+    let tls = settings::tls(configuration)?;
+    let listen = settings::listen_address(configuration);
+    let listener = TcpListener::bind(listen).map_err(|error| describe_bind_error(listen, &error))?;
+    let address = listener.local_addr().map_err(|error| cannot("find out its own address", &error))?;
+    let url = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
+    let place = settings::place(configuration)?;
+    if !place.has_store() {
+        place.create_folder()?;
+    }
+    let store = open_store(&place)?;
+    let allow_run = configuration.flag(&table::ALLOW_RUN);
+    let secrets = find_secrets(configuration.path(&table::SECRETS).map(Path::to_owned))?;
+    let processes = allow_run.then(|| Processes::new(settings::max_load(configuration), secrets.clone()));
+    let engine = Engine::new(store, compile_flow(), engine::engine_settings(None)?)?;
+    let executors = build_executors(settings::address_rules(configuration)?, processes.as_ref(), secrets);
+    let runtime = Runtime::start(engine, executors, None);
+    let exposed = check_exposure(listen, tls.is_some(), &runtime.handle(), &place.option)?;
+    let service =
+        Service { option: place.option.clone(), serves: Some(url.clone()), allow_run, ..Service::default() };
+    let socket = socket::Server::start(&place.directory, service.clone(), runtime.handle())
+        .map_err(|error| cannot("listen for commands in the folder of the store", &error))?;
+    let mut server_settings = settings::server_settings(configuration, &place.directory);
+    server_settings.warnings.extend(exposed);
+    let app = App::new(service, runtime.handle(), server_settings);
+    let (local, http_socket) = socket::HttpSocket::bind(&place.directory)
+        .map_err(|error| cannot("listen for commands in the folder of the store", &error))?;
+    let served = serve(app, (listener, local, tls), processes, || announce(&url, format));
+    drop(http_socket);
+    socket.close();
+    let stopped = runtime.stop();
+    served?;
+    report_stop(stopped)
+}
+
+fn build_executors(
+    addresses: AddressRules,
+    processes: Option<&Processes>,
+    secrets: Secrets,
+) -> Vec<Box<dyn Executor>> {
+    let local: Box<dyn Executor> = match processes {
+        Some(processes) => Box::new(processes.clone()),
+        // It executes nothing, but ends processes that a killed engine has left.
+        None => Box::new(ProcessExecutor::new(0)),
+    };
+    let emulation = EmulationExecutor::new(EMULATION_LOAD);
+    vec![local, Box::new(http_executor(addresses, secrets)), Box::new(emulation)]
+}
+
+/// Refuses to listen to other machines where there is no token that would keep anybody out. Returns what is unsafe all the same.
+fn check_exposure(
+    listen: SocketAddr,
+    is_encrypted: bool,
+    handle: &Handle,
+    option: &str,
+) -> Result<Option<String>, CommandError> {
     if listen.ip().is_loopback() {
-        return Ok(());
+        return Ok(None);
     }
     let now = unstuck_service::service::now();
     if handle.reader().tokens()?.iter().all(|token| token.is_over(now)) {
@@ -148,10 +147,14 @@ fn check_exposure(listen: SocketAddr, handle: &Handle, option: &str) -> Result<(
             "{listen} is not an address of this machine alone, and without tokens everybody who reaches it could do everything. Make a token first (`unstuck token create NAME --role admin{option}`), or listen on 127.0.0.1 or [::1]"
         )));
     }
-    Output::stderr().line(&format!(
-        "warning: requests to {listen} are not encrypted, and their tokens can be read on the way. Put a proxy that speaks TLS in front"
-    ));
-    Ok(())
+    if is_encrypted {
+        return Ok(None);
+    }
+    let warning = format!(
+        "requests to {listen} are not encrypted, and their tokens can be read on the way. Use --tls-cert and --tls-key, or put a proxy that speaks TLS in front"
+    );
+    Output::stderr().line(&format!("warning: {warning}"));
+    Ok(Some(warning))
 }
 
 /// Opens a store that no other process may have.
@@ -172,7 +175,7 @@ fn open_store(place: &StoreLocation) -> Result<SqliteStore, CommandError> {
 /// Answers over HTTP until a signal comes.
 fn serve(
     app: App,
-    (listener, local): (TcpListener, UnixListener),
+    (listener, local, tls): (TcpListener, UnixListener, Option<Tls>),
     processes: Option<Processes>,
     announce: impl FnOnce() -> Result<(), CommandError>,
 ) -> Result<(), CommandError> {
@@ -183,7 +186,7 @@ fn serve(
         .map_err(|error| cannot("start the threads of the server", &error))?;
     let serving = async {
         let user = rustix::process::geteuid().as_raw();
-        let server = Server::new(app, listener).and_then(|server| server.with_socket(local, user));
+        let server = Server::new(app, listener, tls).and_then(|server| server.with_socket(local, user));
         let server = server.map_err(|error| cannot("listen", &error))?;
         stop_on_signal(server.stopping(), processes).map_err(|error| cannot("listen for Ctrl-C", &error))?;
         announce()?;
@@ -229,8 +232,7 @@ fn stop_on_signal(stopping: Stopping, processes: Option<Processes>) -> std::io::
 }
 
 /// Says where the server is, for people or for whoever has started it.
-fn announce(address: SocketAddr, format: Format) -> Result<(), CommandError> {
-    let url = format!("http://{address}");
+fn announce(url: &str, format: Format) -> Result<(), CommandError> {
     let mut stdout = Output::stdout();
     stdout.line(&match format {
         Format::Json => json!({"url": url, "process": std::process::id()}).to_string(),
@@ -251,8 +253,4 @@ fn report_stop(stopped: Stopped) -> CommandResult {
         ));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

@@ -92,7 +92,7 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
 }
 
 fn token_and_flow_documents(store: &Store, flow: &str) -> Vec<(&'static str, String, Value)> {
-    let commands: [(&str, &[&str]); 9] = [
+    let commands: [(&str, &[&str]); 11] = [
         ("tokenChanged", &["token", "create", "ops", "--role", "operator", "--expires-in", "90d"]),
         ("tokenChanged", &["token", "rotate", "ops"]),
         ("tokens", &["token", "list"]),
@@ -102,6 +102,8 @@ fn token_and_flow_documents(store: &Store, flow: &str) -> Vec<(&'static str, Str
         ("flows", &["flow", "list"]),
         ("flow", &["flow", "show", "shapes"]),
         ("changed", &["start", "shapes"]),
+        ("doctor", &["doctor"]),
+        ("configuration", &["serve", "--print-config"]),
     ];
     let tell = |(name, command): (&'static str, &[&str])| {
         let ran = store.unstuck(&[command, &["-o", "json"]].concat());
@@ -139,7 +141,7 @@ fn what_the_commands_print_is_what_their_schemas_say() {
     let schema = unstuck(&["schema", "--documents", "problem"]).json();
     let problem: Value = serde_json::from_str(&problem).expect("it is JSON");
     assert!(jsonschema::validator_for(&schema).expect("it is a schema").is_valid(&problem), "{problem}");
-    assert_eq!(unstuck(&["schema", "--documents"]).json()["anyOf"].as_array().map(Vec::len), Some(35));
+    assert_eq!(unstuck(&["schema", "--documents"]).json()["anyOf"].as_array().map(Vec::len), Some(37));
 }
 }
 

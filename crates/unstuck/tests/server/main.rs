@@ -2,12 +2,15 @@
 
 mod client;
 mod conditions;
+mod configuration;
 mod description;
 mod docs;
+mod doctor;
 mod event_stream;
 mod events;
 mod flows;
 mod kills;
+mod metrics;
 mod odd_clients;
 mod operators;
 mod policies;
@@ -19,3 +22,4 @@ mod runs;
 mod starting;
 mod stops;
 mod support;
+mod tls;

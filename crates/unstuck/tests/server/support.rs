@@ -60,6 +60,8 @@ impl Store {
         let mut command = Command::new(env!("CARGO_BIN_EXE_unstuck"));
         command.args(arguments).current_dir(self.folder()).stdin(Stdio::null()).env_remove("UNSTUCK_LOG");
         command.env("UNSTUCK_STORE", self.path()).env("USER", "ada").env("TZ", "UTC");
+        // Nobody's own configuration.
+        command.env("XDG_CONFIG_HOME", self.folder().join("no-config")).env_remove("UNSTUCK_CONFIG");
         command
     }
 
@@ -94,12 +96,18 @@ impl Server {
     }
 
     pub(crate) fn start_on(store: &Store, arguments: &[&str]) -> Server {
-        Server::start_at("127.0.0.1:0", store, arguments)
+        let listen: &[&str] =
+            if arguments.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
+        Server::start_with(store, &[listen, arguments].concat())
     }
 
     /// Starts a server at an address that others know already.
     pub(crate) fn start_at(address: &str, store: &Store, arguments: &[&str]) -> Server {
-        let all = [&["serve", "--listen", address, "-o", "json"], arguments].concat();
+        Server::start_with(store, &[&["--listen", address], arguments].concat())
+    }
+
+    fn start_with(store: &Store, arguments: &[&str]) -> Server {
+        let all = [&["serve", "-o", "json"], arguments].concat();
         let mut command = store.command(&all);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
@@ -111,7 +119,8 @@ impl Server {
             panic!("it does not serve: {line}{why}");
         };
         let url = said["url"].as_str().expect("it is a text");
-        let address = url.trim_start_matches("http://").parse().expect("it is an address");
+        let (_, address) = url.split_once("://").expect("it is a url");
+        let address = address.parse().expect("it is an address");
         Server { store: store.clone(), child, address }
     }
 
