@@ -273,6 +273,15 @@ impl Reader for SqliteReader {
         self.read(|connection| error::list_errors(connection, filter, after, limit))
     }
 
+    fn errors_before(
+        &self,
+        filter: &ErrorFilter,
+        before: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+        self.read(|connection| error::list_errors_before(connection, filter, before, limit))
+    }
+
     fn open_errors(
         &self,
         filter: &OpenErrorFilter,

@@ -150,6 +150,14 @@ pub trait Reader: Send + Sync {
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError>;
 
+    /// Lists recorded errors, newest first, before the id `before`, at most `limit`.
+    fn errors_before(
+        &self,
+        filter: &ErrorFilter,
+        before: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError>;
+
     /// Lists what is in error now, by run and unit, after the place `after`, at most `limit`.
     fn open_errors(
         &self,

@@ -288,6 +288,15 @@ impl Reader for MemoryReader {
         Ok(self.state().errors.list_errors(filter, after, limit))
     }
 
+    fn errors_before(
+        &self,
+        filter: &ErrorFilter,
+        before: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+        Ok(self.state().errors.list_errors_before(filter, before, limit))
+    }
+
     fn open_errors(
         &self,
         filter: &OpenErrorFilter,
