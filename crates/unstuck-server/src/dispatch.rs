@@ -74,6 +74,7 @@ fn filter(verb: Verb) -> MethodFilter {
     match verb {
         Verb::Get => MethodFilter::GET,
         Verb::Post => MethodFilter::POST,
+        Verb::Put => MethodFilter::PUT,
         Verb::Delete => MethodFilter::DELETE,
     }
 }

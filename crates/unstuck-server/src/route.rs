@@ -34,6 +34,7 @@ pub(crate) enum Handler {
 pub(crate) enum Verb {
     Get,
     Post,
+    Put,
     Delete,
 }
 
@@ -43,6 +44,7 @@ impl Verb {
         match self {
             Verb::Get => "GET",
             Verb::Post => "POST",
+            Verb::Put => "PUT",
             Verb::Delete => "DELETE",
         }
     }

@@ -182,6 +182,10 @@ impl Service {
             Query::Trial(of) => to_json(&try_policies::try_on_store(reader, of.clone())?),
             Query::Errors(wanted) => to_json(&errors::list_groups(reader, wanted)?),
             Query::ErrorGroup { group } => to_json(&errors::show_group(reader, group)?),
+            Query::OpenErrors { group, after, limit } => {
+                to_json(&errors::list_open(reader, group, after.as_deref(), *limit)?)
+            }
+            Query::ErrorRecords(wanted) => to_json(&errors::list_records(reader, wanted)?),
             Query::Names { first, second } => {
                 to_json(&run_name::is_second_run(reader, flows, first, second)?)
             }
@@ -190,8 +194,8 @@ impl Service {
             }
             Query::Bulk { bulk } => to_json(&bulk::show_bulk(self, reader, bulk)?),
             Query::Tokens { all } => to_json(&tokens::list_tokens(reader, *all)?),
-            Query::BulkTargets { bulk, from, limit } => {
-                to_json(&bulk::list_targets(reader, flows, bulk, *from, *limit)?)
+            Query::BulkTargets { bulk, result, from, limit } => {
+                to_json(&bulk::list_targets(reader, flows, (bulk, *result), *from, *limit)?)
             }
             Query::Flows { after, limit } => {
                 to_json(&apply_flows::list_flows(reader, flows, after.as_deref(), *limit)?)

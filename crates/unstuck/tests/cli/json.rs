@@ -49,7 +49,9 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     tell("policyAudit", &[0], &["policy", "audit"]);
     tell("trials", &[0], &["policy", "preview", &policies]);
     tell("trials", &[0], &["policy", "backtest", "later", "--since", "1h"]);
+    tell("policyApplied", &[0], &["policy", "apply", "--dry-run"]);
     tell("policyApplied", &[0], &["policy", "apply"]);
+    tell("policyChanges", &[0], &["policy", "load", &policies, "--replace-all", "--dry-run"]);
     tell("policyApplied", &[0], &["policy", "apply", "never"]);
     tell("policyPause", &[0], &["policy", "pause", "--reason", "look first"]);
     tell("run", &[0], &["show", &run]);
@@ -65,6 +67,8 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     );
     let group = groups["groups"][0]["group"].as_str().expect("a name").to_owned();
     tell("errorGroup", &[0], &["errors", "show", &group]);
+    tell("openErrors", &[0], &["errors", "open", &group]);
+    tell("errorRecords", &[0], &["errors", "records", &group, "--since", "1h"]);
     tell("suggestion", &[0], &["policy", "suggest", &group]);
     tell("bulkBegun", &[0], &["resume", "--flow", "shapes", "--dry-run"]);
     tell("bulk", &[0, 1], &["ack", "--flow", "shapes", "--reason", "known"]);
