@@ -256,6 +256,10 @@ impl Reader for SqliteReader {
         self.read(|connection| audit::list_entries(connection, filter, before, limit))
     }
 
+    fn audit_after(&self, after: AuditEntryId, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        self.read(|connection| audit::list_entries_after(connection, after, limit))
+    }
+
     fn idempotency(&self, scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError> {
         self.read(|connection| idempotency::find_record(connection, scope, key))
     }

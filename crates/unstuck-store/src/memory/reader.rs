@@ -271,6 +271,10 @@ impl Reader for MemoryReader {
         Ok(self.state().ledger.list(filter, before, limit))
     }
 
+    fn audit_after(&self, after: AuditEntryId, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        Ok(self.state().ledger.list_after(after, limit))
+    }
+
     fn idempotency(&self, scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError> {
         Ok(self.state().ledger.find(scope, key))
     }
