@@ -20,6 +20,7 @@ use crate::answer::Answer;
 use crate::app::App;
 use crate::body::BodyKind;
 use crate::call::{Call, EVENTS_HEADER};
+use crate::event_cursor::EventCursor;
 use crate::parameter::Parameters;
 use crate::problem::Problem;
 use crate::receive::{ReceivedBody, receive_body};
@@ -193,7 +194,7 @@ async fn handle_call(route: &'static Route, call: Call) -> Answered {
         Handler::Async(handle) => handle(call).await,
         Handler::Query(handle) => {
             let turn = take_turn(&app, &app.queries).await?;
-            let cursor = if shows_state { app.reader().cursor().ok() } else { None };
+            let cursor = if shows_state { EventCursor::end(app.reader()).ok() } else { None };
             let answer = run_blocking(turn, move || handle(&call)).await?;
             Ok(match cursor {
                 Some(cursor) => answer.with_text_header(EVENTS_HEADER, &cursor.to_string()),

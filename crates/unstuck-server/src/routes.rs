@@ -2,6 +2,7 @@
 
 use unstuck_api::bulk::ResultKind;
 use unstuck_core::api_token::Role;
+use unstuck_service::change_teller::EventClass;
 
 use crate::access::Access;
 use crate::body::BodyKind;
@@ -265,10 +266,13 @@ pub(crate) static ROUTES: &[Route] = &[
         .about("Everything that happens, as server-sent events, from a cursor on.")
         .with(&[
             parameter("after", ParameterKind::Text, "From this cursor on; `Last-Event-ID` wins over it. Now, where there is neither."),
+            parameter("class", ParameterKind::OneOf(EventClass::WORDS), "Of this class only.").repeated(),
             parameter("run", ParameterKind::Text, "Of this run and all below it."),
-            parameter("flow", ParameterKind::Text, "Of runs of this flow.").repeated(),
+            parameter("flow", ParameterKind::Text, "Of runs of this flow, and of the flow itself.").repeated(),
+            parameter("action", ParameterKind::Text, "About a step with this action, by its short or full name.").repeated(),
             parameter("state", ParameterKind::Text, "That leave their run in this state.").repeated(),
             parameter("fact", ParameterKind::Text, "With a fact of this type, such as `step.held`.").repeated(),
+            parameter("coalesce", ParameterKind::Duration, "Only the last event of each run, or other thing, in each such interval; at most 60 s."),
         ])
         .or(&[EVENTS]),
     // Errors and policies.

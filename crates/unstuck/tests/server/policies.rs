@@ -173,9 +173,9 @@ fn one_policy_is_put_under_its_name_and_read_as_a_file() {
     let added = put(&server, "/v1/policies/later", "application/yaml", policy).with(200);
     assert_eq!(added["changes"][0]["what"], "added");
     let tag = server.get("/v1/policies/later").header("etag").expect("it has a tag").to_owned();
-    let changed = policy.replace("9", "8");
+    let changed = policy.replace('9', "8");
     let request = Request::new("PUT", "/v1/policies/later").header("If-Match", &tag);
-    let request = request.body("application/yaml", &changed);
+    let request = request.body("application/yaml", changed.as_str());
     assert_eq!(server.ask(&request).with(200)["changes"][0]["what"], "changed");
     assert_eq!(server.ask(&request).problem().1, "changed");
     let file = server.ask(&Request::new("GET", "/v1/policies/later").header("Accept", "application/yaml"));
