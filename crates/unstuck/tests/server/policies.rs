@@ -188,6 +188,9 @@ fn one_policy_is_put_under_its_name_and_read_as_a_file() {
     }
     let problem = server.get("/v1/policies/latr").json();
     assert_eq!((&problem["what"], &problem["similar"]), (&json!("policy"), &json!(["later"])));
+    for problem in [server.get("/v1/flows/brokn"), server.post("/v1/runs", &json!({"flow": "brokn"}))] {
+        assert_eq!((problem.status, &problem.json()["similar"]), (404, &json!(["broken"])));
+    }
 }
 
 #[test]
