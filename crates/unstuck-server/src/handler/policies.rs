@@ -1,6 +1,6 @@
 //! Resume policies: which there are, changes of them, what they would do, and all of them paused.
 
-use axum::http::{StatusCode, header};
+use axum::http::StatusCode;
 use jiff::Timestamp;
 use unstuck_api::http::{
     ApplyBody, NamesBody, PausePoliciesBody, ReasonBody, TrialBody, UnpausePoliciesBody,
@@ -42,14 +42,13 @@ pub(crate) fn show(call: &Call) -> Answered {
     let found: PolicyDetails = read_view(&json)?;
     let id = found.line.policy.id.unwrap_or_default();
     let etag = format!("\"{id}.{}\"", found.line.version);
-    if call.accepts("application/yaml") {
-        return call.answer_if_changed(&etag, || {
+    call.answer_if_changed(&etag, || {
+        if call.accepts("application/yaml") {
             let file = write_policy_file(call.app.reader(), &[name])?;
-            Ok(Answer::new(StatusCode::OK, Content::Yaml(file)))
-        });
-    }
-    // What it has done changes without the policy: such an answer is never the one that the caller has.
-    Ok(Answer::json(json).with_text_header(header::ETAG, &etag))
+            return Ok(Answer::new(StatusCode::OK, Content::Yaml(file)));
+        }
+        Ok(Answer::json(json))
+    })
 }
 
 /// Adds or changes policies: one, a list, or a file, as a whole or not at all.
