@@ -207,3 +207,37 @@ impl ResultKind {
         }
     }
 }
+
+impl ResultKind {
+    /// The words of JSON for all of them, in the same order.
+    pub const CODES: &[&str] = &[
+        "passed",
+        "acknowledged",
+        "cancelled",
+        "givenUp",
+        "signalled",
+        "skipped",
+        "completed",
+        "forgotten",
+        "scheduled",
+        "unscheduled",
+        "unchanged",
+        "failedAgain",
+        "refused",
+        "resumed",
+        "rerun",
+        "retried",
+        "pending",
+    ];
+
+    /// Returns the word of JSON for it.
+    pub fn code(self) -> &'static str {
+        let of = |(kind, code): (ResultKind, &&'static str)| (kind == self).then_some(*code);
+        ResultKind::ALL.into_iter().zip(ResultKind::CODES).find_map(of).unwrap_or("pending")
+    }
+
+    /// Returns the one that has this word of JSON.
+    pub fn of_code(word: &str) -> Option<ResultKind> {
+        ResultKind::ALL.into_iter().find(|kind| kind.code() == word)
+    }
+}

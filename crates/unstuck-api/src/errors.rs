@@ -91,6 +91,24 @@ pub struct ErrorGroupDetails {
     pub now: Vec<OpenErrorView>,
 }
 
+/// What is in error now in a group, in the order of the runs.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OpenErrorsView {
+    pub open: Vec<OpenErrorView>,
+    /// What to give as `--after` for the next page; none where this is the last.
+    pub next: Option<String>,
+}
+
+/// Errors that a group has had, newest first.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorRecordsView {
+    pub records: Vec<ErrorView>,
+    /// What to give as `--after` for the next page; none where this is the last.
+    pub next: Option<String>,
+}
+
 /// A step in error.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

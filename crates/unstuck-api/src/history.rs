@@ -145,3 +145,32 @@ pub struct StreamEventView {
     /// In sentences.
     pub what: Vec<String>,
 }
+
+/// A change of flows, policies or bulk actions, in a stream of all that happens.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StreamChangeView {
+    /// Its entry in the audit: whoever sees one twice has seen it.
+    pub id: String,
+    #[serde(with = "crate::json_form::time")]
+    pub at: Timestamp,
+    /// `engine`, `worker`, or `user`.
+    pub by: String,
+    /// The name of the user.
+    pub user: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<String>,
+    /// Of the flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bulk: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// What became true, such as `policy.added`.
+    pub facts: Vec<String>,
+    /// In sentences.
+    pub what: Vec<String>,
+}

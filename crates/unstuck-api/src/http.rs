@@ -201,6 +201,8 @@ pub struct ApplyBody {
     /// So many steps a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Policies by their names.
@@ -208,6 +210,8 @@ pub struct ApplyBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NamesBody {
     pub names: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Pauses all automatic resumes.

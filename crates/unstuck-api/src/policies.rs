@@ -71,6 +71,9 @@ pub struct KeptPolicyView {
 #[serde(rename_all = "camelCase")]
 pub struct PoliciesView {
     pub policies: Vec<PolicyView>,
+    /// The number of their last change; 0 where there was none.
+    #[serde(default)]
+    pub version: u64,
     /// None: these are all.
     pub next: Option<String>,
 }
@@ -141,6 +144,9 @@ pub struct AuditView {
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyChangesView {
+    /// Whether nothing was changed, and this is what would be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     pub changes: Vec<PolicyChangeView>,
     /// The names of those that were so already.
     pub unchanged: Vec<String>,
@@ -159,7 +165,8 @@ pub struct PolicyChangesView {
 #[serde(rename_all = "camelCase")]
 pub struct PolicyChangeView {
     pub policy: String,
-    pub id: String,
+    /// None where it would get one.
+    pub id: Option<String>,
     pub what: String,
     /// As it is now; none where it is gone.
     pub version: Option<u32>,
@@ -197,6 +204,9 @@ pub struct RefusedDraft {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AppliedView {
+    /// Whether nothing was changed, and this is what would be.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
     /// The bulk action that did it; none where nothing was to be changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bulk: Option<String>,

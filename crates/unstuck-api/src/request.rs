@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::bulk::ResultKind;
 use crate::http::StartBody;
 use crate::policies::PolicyDocument;
 use crate::runs::RunState;
@@ -135,6 +136,14 @@ pub enum Query {
     ErrorGroup {
         group: String,
     },
+    /// A page of what is in error now in a group.
+    OpenErrors {
+        group: String,
+        after: Option<String>,
+        limit: usize,
+    },
+    /// A page of the errors that a group has had, newest first.
+    ErrorRecords(ErrorRecordsQuery),
     /// Whether the second of two names is a step of the run that the first names, or another run.
     Names {
         first: String,
@@ -150,9 +159,11 @@ pub enum Query {
     Bulk {
         bulk: String,
     },
-    /// A page of its targets.
+    /// A page of its targets; those with one result, if so wanted.
     BulkTargets {
         bulk: String,
+        #[serde(default)]
+        result: Option<ResultKind>,
         from: u64,
         limit: usize,
     },
@@ -327,6 +338,25 @@ pub struct ErrorsQuery {
     pub action: Option<String>,
     #[serde(default, with = "crate::json_form::optional_time")]
     pub since: Option<Timestamp>,
+    /// Only groups with a step that is in error now and that nobody has acknowledged.
+    #[serde(default)]
+    pub open_only: bool,
+    pub limit: usize,
+    /// The end of the page before, as it was given there.
+    pub after: Option<String>,
+}
+
+/// Which errors of a group to list.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErrorRecordsQuery {
+    pub group: String,
+    /// At this time or later.
+    #[serde(default, with = "crate::json_form::optional_time")]
+    pub since: Option<Timestamp>,
+    /// Before this time.
+    #[serde(default, with = "crate::json_form::optional_time")]
+    pub until: Option<Timestamp>,
     pub limit: usize,
     /// The end of the page before, as it was given there.
     pub after: Option<String>,
@@ -337,6 +367,9 @@ pub struct ErrorsQuery {
 #[serde(rename_all = "camelCase")]
 pub struct PolicyRequest {
     pub by: String,
+    /// Whether nothing is changed.
+    #[serde(default)]
+    pub dry_run: bool,
     pub what: PolicyOperation,
 }
 
@@ -348,6 +381,14 @@ pub enum PolicyOperation {
         /// As they were written: what is left out is up to the store.
         drafts: Vec<PolicyDocument>,
         replace: bool,
+    },
+    /// These, and no others.
+    Set {
+        drafts: Vec<PolicyDocument>,
+    },
+    /// All of them, the first to match first.
+    Order {
+        names: Vec<String>,
     },
     Enable {
         names: Vec<String>,
@@ -369,6 +410,8 @@ pub enum PolicyOperation {
     Apply {
         names: Vec<String>,
         rate: u32,
+        #[serde(default)]
+        reason: Option<String>,
     },
 }
 
@@ -641,8 +684,11 @@ impl Request {
             Request::Query(_) | Request::Flows(_) => true,
             // With a key it is the same run.
             Request::Start(request) => request.start.key.is_some(),
+            Request::Policies(request) if request.dry_run => true,
             Request::Policies(request) => match request.what {
-                PolicyOperation::Enable { .. }
+                PolicyOperation::Set { .. }
+                | PolicyOperation::Order { .. }
+                | PolicyOperation::Enable { .. }
                 | PolicyOperation::Disable { .. }
                 | PolicyOperation::Pause { .. }
                 | PolicyOperation::Unpause { .. }

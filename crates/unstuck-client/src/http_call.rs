@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use unstuck_api::ProblemDocument;
+use unstuck_api::bulk::ResultKind;
 use unstuck_api::http::{
     AcknowledgeBody, ApplyBody, BulkAction, BulkBody, ChooseBody, CompleteBody, NamesBody, PausePoliciesBody,
     ReasonBody, RerunBody, RerunWhat, ResumeBody, RotateBody, SignalBody, SkipBody, TokenBody, TrialBody,
@@ -47,6 +48,10 @@ impl HttpCall {
         HttpCall::new("DELETE", parts)
     }
 
+    fn put(parts: &[&str], body: &impl Serialize) -> HttpCall {
+        HttpCall { method: "PUT", ..HttpCall::post(parts, body) }
+    }
+
     fn post(parts: &[&str], body: &impl Serialize) -> HttpCall {
         HttpCall { body: serde_json::to_string(body).ok(), ..HttpCall::new("POST", parts) }
     }
@@ -86,7 +91,9 @@ pub(crate) fn build_call(request: &Request) -> Option<HttpCall> {
     Some(match request {
         Request::Query(query) => return call_of_query(query),
         Request::Change(change) => call_of_change(&change.run, &change.what),
-        Request::Policies(request) => call_of_policies(&request.what),
+        Request::Policies(request) => {
+            call_of_policies(&request.what).with("dryRun", request.dry_run.then_some(true))
+        }
         Request::Bulk(request) => call_of_bulk(&request.what),
         Request::Start(request) => HttpCall::post(&["v1", "runs"], &request.start),
         Request::Flows(request) => call_of_flows(&request.what),
@@ -129,12 +136,21 @@ fn call_of_query(query: &Query) -> Option<HttpCall> {
         Query::Trial(of) => call_of_trial(of),
         Query::Errors(wanted) => call_of_errors(wanted),
         Query::ErrorGroup { group } => get(&["v1", "errors", group]),
+        Query::OpenErrors { group, after, limit } => get(&["v1", "errors", group, "open"])
+            .with("after", after.as_ref())
+            .with("limit", Some((*limit).min(1_000))),
+        Query::ErrorRecords(wanted) => get(&["v1", "errors", &wanted.group, "records"])
+            .with("since", wanted.since)
+            .with("until", wanted.until)
+            .with("after", wanted.after.as_ref())
+            .with("limit", Some(wanted.limit.min(1_000))),
         Query::Bulks { open_only, after, limit } => get(&["v1", "bulk"])
             .with("open", open_only.then_some(true))
             .with("after", after.as_ref())
             .with("limit", Some((*limit).min(1_000))),
         Query::Bulk { bulk } => get(&["v1", "bulk", bulk]),
-        Query::BulkTargets { bulk, from, limit } => get(&["v1", "bulk", bulk, "targets"])
+        Query::BulkTargets { bulk, result, from, limit } => get(&["v1", "bulk", bulk, "targets"])
+            .with("result", result.map(ResultKind::code))
             .with("after", Some(from))
             .with("limit", Some((*limit).min(1_000))),
         Query::Flows { after, limit } => {
@@ -185,6 +201,7 @@ fn call_of_errors(wanted: &ErrorsQuery) -> HttpCall {
         .with("flow", wanted.flow.as_ref())
         .with("action", wanted.action.as_ref())
         .with("since", wanted.since)
+        .with("open", wanted.open_only.then_some(true))
         .with("limit", Some(wanted.limit.min(1_000)))
         .with("after", wanted.after.as_ref())
 }
@@ -268,6 +285,10 @@ fn call_of_policies(what: &PolicyOperation) -> HttpCall {
         PolicyOperation::Load { drafts, replace } => {
             HttpCall::post(&["v1", "policies"], drafts).with("replace", replace.then_some(true))
         }
+        PolicyOperation::Set { drafts } => HttpCall::put(&["v1", "policies"], drafts),
+        PolicyOperation::Order { names } => {
+            HttpCall::put(&["v1", "policies", "order"], &NamesBody { names: names.clone(), reason: None })
+        }
         PolicyOperation::Enable { names } => policy_names("enable", names),
         PolicyOperation::Disable { names } => policy_names("disable", names),
         PolicyOperation::Delete { names } => policy_names("delete", names),
@@ -277,15 +298,15 @@ fn call_of_policies(what: &PolicyOperation) -> HttpCall {
         PolicyOperation::Unpause { rate } => {
             HttpCall::post(&["v1", "policies", "unpause"], &UnpausePoliciesBody { rate: Some(*rate) })
         }
-        PolicyOperation::Apply { names, rate } => HttpCall::post(
+        PolicyOperation::Apply { names, rate, reason } => HttpCall::post(
             &["v1", "policies", "apply"],
-            &ApplyBody { names: names.clone(), rate: Some(*rate) },
+            &ApplyBody { names: names.clone(), rate: Some(*rate), reason: reason.clone() },
         ),
     }
 }
 
 fn policy_names(verb: &str, names: &[String]) -> HttpCall {
-    HttpCall::post(&["v1", "policies", verb], &NamesBody { names: names.to_vec() })
+    HttpCall::post(&["v1", "policies", verb], &NamesBody { names: names.to_vec(), reason: None })
 }
 
 fn call_of_bulk(what: &BulkOperation) -> HttpCall {

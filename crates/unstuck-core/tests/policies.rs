@@ -455,3 +455,82 @@ fn turns_are_given_out_by_one_server_and_the_next_one_begins_with_a_wait() {
     assert!(!turns.take(Time(60_099), 10));
     assert!(turns.take(Time(60_100), 10));
 }
+
+/// Policies `a`, `b` and `c`, which match in this order; `b` is disabled.
+fn three() -> Policies {
+    let of = |name: &str, priority: i32, on: bool| {
+        policy(name, criteria(&format!("cause {name}"), "", "", ""), |policy| {
+            (policy.priority, policy.enabled) = (priority, on);
+        })
+    };
+    Policies::new(vec![of("a", 3, true), of("b", 2, false), of("c", 1, true)]).expect("they go together")
+}
+
+/// What an order changes, as `what name`, and which policies there are then, in the order in which they match.
+fn told(order: PolicyCommand) -> (Vec<String>, Vec<String>) {
+    let (policies, outcome) = carried_out(&three(), order, 5);
+    let changes = outcome.changes.iter().map(|change| format!("{} {}", change.what.word(), change.name));
+    (changes.collect(), policies.iter().map(|policy| policy.name.to_string()).collect())
+}
+
+/// Everything that is wrong with an order.
+fn refused(order: PolicyCommand) -> Vec<String> {
+    let problems = apply_command(&three(), order, Time(5), 7, || "new".into()).expect_err("refused");
+    problems.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_set_replaces_what_it_has_adds_what_is_new_and_deletes_the_rest() {
+    let by = || Actor::User("ada".into());
+    let same = |name: &str| draft(name, criteria(&format!("cause {name}"), "", "", ""));
+    let with_id = |id: &str, name: &str| PolicyDraft { id: Some(id.into()), ..same(name) };
+    let cases: [(Vec<PolicyDraft>, &[&str], &[&str]); 5] = [
+        (vec![], &["deleted a", "deleted b", "deleted c"], &[]),
+        (vec![same("d")], &["deleted a", "deleted b", "deleted c", "added d"], &["d"]),
+        (vec![same("a"), same("d")], &["deleted b", "deleted c", "changed a", "added d"], &["a", "d"]),
+        // By its id it may get another name.
+        (vec![with_id("id-b", "e")], &["deleted a", "deleted c", "changed e"], &["e"]),
+        (vec![same("b"), same("c"), same("a")], &["changed b", "changed c", "changed a"], &["b", "c", "a"]),
+    ];
+    for (drafts, changes, names) in cases {
+        let (found, left) = told(PolicyCommand::Set { drafts: drafts.clone(), by: by() });
+        assert_eq!(found, changes, "{drafts:?}");
+        assert_eq!(left.len(), names.len(), "{left:?}");
+        assert!(names.iter().all(|name| left.iter().any(|other| other == name)), "{left:?}");
+    }
+    let (policies, _) = carried_out(&three(), PolicyCommand::Set { drafts: vec![same("b")], by: by() }, 5);
+    assert!(!policies.iter().next().expect("one is left").enabled, "what the draft does not say stays");
+    let nothing = PolicyDraft { name: Some("x".into()), ..PolicyDraft::default() };
+    assert!(refused(PolicyCommand::Set { drafts: vec![same("a"), nothing], by: by() }).len() > 1);
+    let twice = refused(PolicyCommand::Set { drafts: vec![same("a"), same("a")], by: by() });
+    assert!(!twice.is_empty());
+}
+
+#[test]
+fn an_order_names_every_policy_once_and_sets_priorities_ten_apart() {
+    let order = |names: &[&str]| PolicyCommand::Order {
+        names: names.iter().map(|name| Arc::from(*name)).collect(),
+        by: Actor::User("ada".into()),
+    };
+    let (changes, left) = told(order(&["c", "id-a", "b"]));
+    assert_eq!(changes, ["changed b", "changed a", "changed c"]);
+    assert_eq!(left, ["c", "a", "b"]);
+    let (ordered, _) = carried_out(&three(), order(&["c", "a", "b"]), 5);
+    let shown = |policy: &Arc<Policy>| (policy.priority, policy.is_priority_set, policy.version);
+    assert_eq!(ordered.iter().map(shown).collect::<Vec<_>>(), [(30, true, 2), (20, true, 2), (10, true, 2)]);
+    let (again, outcome) = carried_out(&ordered, order(&["c", "a", "b"]), 6);
+    assert_eq!((outcome.changes.len(), outcome.unchanged.len()), (0, 3));
+    assert_eq!(again.iter().map(shown).max(), Some((30, true, 2)));
+    let cases: [(&[&str], &[&str]); 4] = [
+        (
+            &["a", "b"],
+            &["policy `c`: it is not in the order; an order names every policy, the first to match first"],
+        ),
+        (&["a", "b", "c", "a"], &["policy `a`: it is named twice; name each policy once"]),
+        (&["a", "id-a", "b", "c"], &["policy `id-a`: it is named twice; name each policy once"]),
+        (&["a", "b", "c", "x"], &["there is no policy `x`; `unstuck policy list` lists them"]),
+    ];
+    for (names, wanted) in cases {
+        assert_eq!(refused(order(names)), wanted, "{names:?}");
+    }
+}

@@ -12,6 +12,7 @@ use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{ApplyPlan, names_of};
 
 use crate::bulk::FrozenOrder;
+use crate::call::Call;
 use crate::request::EngineError;
 use crate::runtime::Handle;
 use crate::trials::each_open;
@@ -19,6 +20,9 @@ use crate::trials::each_open;
 /// The first wait before it is looked at again, and the longest.
 const FIRST_LOOK: Duration = Duration::from_millis(1);
 const LONGEST_LOOK: Duration = Duration::from_millis(20);
+
+/// What is in error, by run and unit.
+type Targets = Vec<(RunId, Option<UnitRef>)>;
 
 /// What came of applying policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,18 +48,40 @@ impl Handle {
         rate: u32,
         by: &Actor,
     ) -> Result<ApplyResult, EngineError> {
-        check_texts(by, None)?;
+        self.apply_as(only, rate, (by, None), Call::default())
+    }
+
+    /// What applying policies would come to now, as far as the open errors tell. Nothing is changed.
+    pub fn plan_apply(&self, only: Option<Vec<Arc<str>>>) -> Result<ApplyPlan, EngineError> {
+        self.find_open_to_match(only).map(|(plan, _)| plan)
+    }
+
+    /// Finds what is in error and is to be matched with the policies again.
+    fn find_open_to_match(&self, only: Option<Vec<Arc<str>>>) -> Result<(ApplyPlan, Targets), EngineError> {
         let (policies, _) = self.policies_now()?;
         let only = only.map(|given| names_of(&policies, &given)).transpose();
-        let only = only.map_err(EngineError::BadPolicies)?;
-        let mut plan = ApplyPlan::new(only.clone());
-        let mut targets: Vec<(RunId, Option<UnitRef>)> = Vec::new();
+        let mut plan = ApplyPlan::new(only.map_err(EngineError::BadPolicies)?);
+        let mut targets = Targets::new();
         let mut errors = self;
         each_open(&mut errors, |page| {
             let taken = page.iter().filter(|error| plan.takes(&policies, error));
             targets.extend(taken.map(|error| (error.record.run, Some(error.record.unit))));
             Ok(())
         })?;
+        Ok((plan, targets))
+    }
+
+    /// The same as [`Handle::apply`], with why and with what comes with the request.
+    pub fn apply_as(
+        &self,
+        only: Option<Vec<Arc<str>>>,
+        rate: u32,
+        (by, reason): (&Actor, Option<Arc<str>>),
+        call: Call,
+    ) -> Result<ApplyResult, EngineError> {
+        check_texts(by, reason.as_deref())?;
+        let (plan, targets) = self.find_open_to_match(only)?;
+        let only = plan.only.clone();
         let words = match only.as_deref() {
             None => "all policies".to_owned(),
             Some([one]) => format!("policy {one}"),
@@ -66,9 +92,9 @@ impl Handle {
             words: words.into(),
             pace: Pace { rate, canary: None },
             by: by.clone(),
-            reason: None,
+            reason,
             left_out: 0,
-            call: Arc::default(),
+            call: Arc::new(call),
         };
         let unchanged = plan.unchanged;
         let Some(begun) = self.begin_with(order, targets)? else {

@@ -45,7 +45,11 @@ pub(crate) enum BulkPart {
 fn bulk_entry(bulk: &Bulk, call: &Call, at: Time) -> Option<AuditRecord> {
     let after = json!({ "action": bulk.action.verb(), "selection": bulk.selection, "total": bulk.total });
     let thing = Some(bulk.id.to_string().into());
-    call.entry(at, "bulk.begin", (None, thing), bulk.reason.clone(), values(None, Some(&after)))
+    let what = match bulk.action {
+        BulkAction::ApplyPolicies { .. } => "policy.applied",
+        _ => "bulk.begin",
+    };
+    call.entry(at, what, (None, thing), bulk.reason.clone(), values(None, Some(&after)))
 }
 
 /// So many stored results is a bulk action told in one batch at most.

@@ -7,6 +7,7 @@ use unstuck_core::command::Command;
 use unstuck_core::event::Actor;
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
+use unstuck_core::policy::Policies;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
     AuditChange, AuditRecord, CallOrigin, CallOutcome, IdempotencyKey, IdempotencyRecord, Ledger, Store,
@@ -21,6 +22,8 @@ use crate::request::{EngineError, Request};
 pub struct Call {
     /// Only if this is the last event of the run: else it is refused as [`EngineError::Changed`].
     pub expected: Option<RunMark>,
+    /// Only if policies are still so: else it is refused as [`EngineError::PoliciesChanged`].
+    pub expected_policies: Option<PolicyMark>,
     /// If this stands for what was done before, that is the answer: [`EngineError::Replayed`].
     pub idempotency: Option<IdempotencyKey>,
     /// The entry of the audit, if it is to have one.
@@ -33,6 +36,27 @@ pub struct RunMark {
     pub generation: u32,
     /// The number of its last event.
     pub seq: u64,
+}
+
+/// Where policies stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PolicyMark {
+    /// All of them: the number of their last change.
+    Set(u64),
+    /// One of them.
+    One { id: Arc<str>, version: u32 },
+}
+
+impl PolicyMark {
+    /// Returns whether policies with this last change are still so.
+    pub fn fits(&self, policies: &Policies, last_change: u64) -> bool {
+        match self {
+            PolicyMark::Set(number) => *number == last_change,
+            PolicyMark::One { id, version } => {
+                policies.by_id(id).is_some_and(|policy| policy.version == *version)
+            }
+        }
+    }
 }
 
 /// What the audit is told of a request.

@@ -2,7 +2,7 @@
 
 use unstuck_core::decide::check_texts;
 use unstuck_core::id::PolicyId;
-use unstuck_core::policy::{Policies, Policy, PolicySet, apply_command};
+use unstuck_core::policy::{Policies, Policy, PolicyAudit, PolicySet, apply_command};
 use unstuck_core::time::Time;
 use unstuck_store::contract::{CallOutcome, PolicyChange, Store, StoreError};
 
@@ -45,12 +45,20 @@ impl<S: Store> Engine<S> {
             self.refresh_shared(newest)?;
             tries += 1;
             self.check_key(call)?;
+            self.check_policies_unchanged(call)?;
             match self.try_change_policies(order.clone(), call) {
                 // Another server was quicker: it is decided again on what that left.
                 Err(EngineError::Store(StoreError::Conflict(_))) if tries < MAX_TRIES => {}
                 result => return result,
             }
         }
+    }
+
+    /// Refuses a request whose condition about policies does not hold. The store refuses what others change after this.
+    fn check_policies_unchanged(&mut self, call: &Call) -> Result<(), EngineError> {
+        let Some(mark) = &call.expected_policies else { return Ok(()) };
+        let last = self.store.policy_audit(None, 1)?.first().map_or(0, |(id, _)| id.0);
+        if mark.fits(&self.policies, last) { Ok(()) } else { Err(EngineError::PoliciesChanged) }
     }
 
     fn try_change_policies(
@@ -70,7 +78,10 @@ impl<S: Store> Engine<S> {
         }
         let checked = check_stored(policies.clone())?.with_switch(switch.clone());
         let idempotency = call.idempotency.clone().map(|key| (key, outcome.unchanged.clone()));
-        let (changes, origin) = (outcome.changes.clone(), call.origin());
+        let given = call.audit.as_ref().and_then(|audit| audit.reason.clone());
+        let with_reason =
+            |change: PolicyAudit| PolicyAudit { reason: change.reason.or_else(|| given.clone()), ..change };
+        let (changes, origin) = (outcome.changes.iter().cloned().map(with_reason).collect(), call.origin());
         let change = PolicyChange { policies, switch, changes, origin, idempotency };
         self.store.put_policies(change, self.known.policies)?;
         self.policies = checked;

@@ -171,6 +171,8 @@ pub enum EngineError {
     BadBulk(String),
     /// The run has changed since it was looked at; nothing was done.
     Changed(RunId),
+    /// Policies have changed since they were looked at; nothing was done.
+    PoliciesChanged,
     /// It was done before under the same idempotency key, and came to this; nothing was done now.
     Replayed(Box<CallOutcome>),
     /// The idempotency key stands for another request; nothing was done.
@@ -227,6 +229,9 @@ impl fmt::Display for EngineError {
             EngineError::Changed(run) => {
                 write!(f, "{run} changed in the meantime. Nothing was done. Repeat the command")
             }
+            EngineError::PoliciesChanged => f.write_str(
+                "the policies changed in the meantime. Nothing was done. Look at them again, and repeat the command",
+            ),
             EngineError::Replayed(_) => {
                 f.write_str("this was done before under the same idempotency key. Nothing was changed")
             }

@@ -14,6 +14,7 @@ use unstuck_store::contract::{OnChange, Reader};
 use crate::event_pages::EventPages;
 use crate::metrics::Metrics;
 use crate::rates::RateLimiter;
+use crate::run_waiters::RunWaiters;
 use crate::settings::ServerSettings;
 
 /// A server without its sockets.
@@ -34,6 +35,8 @@ pub struct App {
     pub(crate) stopping: watch::Sender<bool>,
     /// Event streams that are open.
     pub(crate) streams: Arc<AtomicUsize>,
+    /// Who waits for which run.
+    pub(crate) run_waiters: RunWaiters,
     /// What streams at the end of the log share.
     pub(crate) event_pages: EventPages,
     requests: AtomicU64,
@@ -68,6 +71,7 @@ impl App {
             commits,
             stopping: watch::channel(false).0,
             streams: Arc::default(),
+            run_waiters: RunWaiters::default(),
             event_pages: EventPages::default(),
             requests: AtomicU64::new(0),
             tokens: RwLock::default(),

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderName, header};
 use sha2::{Digest, Sha256};
 use unstuck_api::ProblemType;
 use unstuck_core::event::Actor;
-use unstuck_engine::call::{AuditContext, Call as EngineCall, RunMark};
+use unstuck_engine::call::{AuditContext, Call as EngineCall, PolicyMark, RunMark};
 use unstuck_service::Service;
 use unstuck_store::contract::{CallOrigin, IdempotencyKey};
 
@@ -110,7 +110,13 @@ impl Call {
             request_id: Some(self.id.as_str().into()),
         };
         let audit = Some(AuditContext { by, reason: reason.map(Arc::from), origin });
-        Ok(EngineCall { expected: self.expected()?, idempotency: self.idempotency_key()?, audit })
+        self.check_condition()?;
+        Ok(EngineCall {
+            expected: self.expected()?,
+            expected_policies: self.expected_policies()?,
+            idempotency: self.idempotency_key()?,
+            audit,
+        })
     }
 
     /// Reads `Idempotency-Key`. A key stands for all that the request says.
@@ -134,22 +140,53 @@ impl Call {
         Ok(Some(IdempotencyKey { scope: scope.into(), key: key.into(), digest: digest.finalize().into() }))
     }
 
-    /// Reads `If-Match`: how the run was when the caller saw it.
+    /// Reads `If-Match` on a change of a run: how it was when the caller saw it.
     fn expected(&self) -> Result<Option<RunMark>, Problem> {
-        let Some(given) = self.header(&header::IF_MATCH)?.filter(|given| given.trim() != "*") else {
+        if !self.path.iter().any(|(name, _)| name == "run") {
             return Ok(None);
-        };
-        let is_run = self.path.iter().any(|(name, _)| name == "run");
-        let mark = given.trim().strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).and_then(|mark| {
-            let (generation, seq) = mark.split_once('.')?;
+        }
+        let Some(mark) = self.if_match()? else { return Ok(None) };
+        let read = mark.split_once('.').and_then(|(generation, seq)| {
             Some(RunMark { generation: generation.parse().ok()?, seq: seq.parse().ok()? })
         });
-        match mark {
-            Some(mark) if is_run => Ok(Some(mark)),
-            Some(_) | None => Err(Problem::new(
-                ProblemType::BadRequest,
-                "`If-Match` takes the `ETag` of a run, on changes of that run",
-            )),
-        }
+        read.map(Some).ok_or_else(|| bad_condition("the `ETag` of the run"))
     }
+
+    /// Reads `If-Match` on a change of policies: how the set, or the one that is named, was when the caller saw it.
+    fn expected_policies(&self) -> Result<Option<PolicyMark>, Problem> {
+        if !self.target.starts_with("/v1/policies") {
+            return Ok(None);
+        }
+        let Some(mark) = self.if_match()? else { return Ok(None) };
+        let read = match mark.split_once('.') {
+            Some((id, version)) => {
+                version.parse().ok().map(|version| PolicyMark::One { id: id.into(), version })
+            }
+            None => mark.parse().ok().map(PolicyMark::Set),
+        };
+        read.map(Some).ok_or_else(|| bad_condition("the `ETag` of a policy, or of the list of all"))
+    }
+
+    /// Refuses a condition on what has none: it would not be kept.
+    fn check_condition(&self) -> Result<(), Problem> {
+        let has_tag =
+            self.path.iter().any(|(name, _)| name == "run") || self.target.starts_with("/v1/policies");
+        if has_tag || self.if_match()?.is_none() {
+            return Ok(());
+        }
+        Err(Problem::new(
+            ProblemType::BadRequest,
+            "`If-Match` takes the `ETag` of a run or of policies, on changes of these",
+        ))
+    }
+
+    /// Returns the tag of `If-Match`, without quotes. Something that is no tag is none that fits.
+    fn if_match(&self) -> Result<Option<&str>, Problem> {
+        let given = self.header(&header::IF_MATCH)?.map(str::trim).filter(|given| *given != "*");
+        Ok(given.map(|given| given.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or("")))
+    }
+}
+
+fn bad_condition(wanted: &str) -> Problem {
+    Problem::new(ProblemType::BadRequest, format!("`If-Match` takes {wanted}, as it was given"))
 }

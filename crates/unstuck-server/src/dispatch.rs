@@ -20,6 +20,7 @@ use crate::answer::Answer;
 use crate::app::App;
 use crate::body::BodyKind;
 use crate::call::{Call, EVENTS_HEADER};
+use crate::event_cursor::EventCursor;
 use crate::parameter::Parameters;
 use crate::pressure;
 use crate::problem::{Problem, with_jitter};
@@ -72,6 +73,7 @@ fn filter(verb: Verb) -> MethodFilter {
     match verb {
         Verb::Get => MethodFilter::GET,
         Verb::Post => MethodFilter::POST,
+        Verb::Put => MethodFilter::PUT,
         Verb::Delete => MethodFilter::DELETE,
     }
 }
@@ -228,7 +230,7 @@ async fn handle_call(route: &'static Route, call: Call) -> Answered {
         Handler::Async(handle) => handle(call).await,
         Handler::Query(handle) => {
             let turn = take_turn(&app, &app.queries).await?;
-            let cursor = if shows_state { app.reader().cursor().ok() } else { None };
+            let cursor = if shows_state { EventCursor::end(app.reader()).ok() } else { None };
             let answer = run_blocking(turn, move || handle(&call)).await?;
             Ok(match cursor {
                 Some(cursor) => answer.with_text_header(EVENTS_HEADER, &cursor.to_string()),

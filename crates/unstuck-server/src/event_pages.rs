@@ -6,8 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unstuck_core::id::RunId;
 use unstuck_engine::read_flows::ReadFlows;
 use unstuck_service::ServiceError;
+use unstuck_service::change_teller::{EventClass, tell_change};
 use unstuck_service::event_teller::EventTeller;
-use unstuck_store::contract::{Cursor, Reader, StoreError, TailError};
+use unstuck_store::contract::{Reader, StoreError, TailError, TailPage};
+
+use crate::event_cursor::EventCursor;
 
 /// Events in a page, at most.
 const PAGE: usize = 256;
@@ -18,7 +21,7 @@ const KEPT: usize = 64;
 #[derive(Debug)]
 pub(crate) struct EventPage {
     pub(crate) events: Vec<PageEvent>,
-    pub(crate) next: Cursor,
+    pub(crate) next: EventCursor,
     /// Whether that was all there was when it was read.
     is_end: bool,
     /// How many commits there had been before it was read, at least.
@@ -36,10 +39,15 @@ impl EventPage {
 /// An event as streams send it, with what they filter by.
 #[derive(Debug)]
 pub(crate) struct PageEvent {
+    pub(crate) class: EventClass,
+    /// What it happened to, by id or name: of several events of it only the last matters to a screen.
+    pub(crate) thing: String,
     /// The run and those above it.
     pub(crate) line: Vec<RunId>,
     pub(crate) flow: String,
     pub(crate) state: String,
+    /// The full names of actions.
+    pub(crate) actions: Vec<Arc<str>>,
     pub(crate) facts: Vec<String>,
     pub(crate) json: String,
 }
@@ -51,9 +59,9 @@ pub(crate) struct EventPages(Mutex<Shared>);
 #[derive(Default)]
 struct Shared {
     teller: EventTeller,
-    pages: VecDeque<(Cursor, Arc<EventPage>)>,
+    pages: VecDeque<(EventCursor, Arc<EventPage>)>,
     /// Where the next shared page begins.
-    head: Option<Cursor>,
+    head: Option<EventCursor>,
 }
 
 impl EventPages {
@@ -63,7 +71,7 @@ impl EventPages {
         &self,
         reader: &dyn Reader,
         flows: &ReadFlows,
-        after: &Cursor,
+        after: &EventCursor,
         commits: u64,
         own: &mut EventTeller,
     ) -> Result<Arc<EventPage>, TailError> {
@@ -71,7 +79,7 @@ impl EventPages {
         if let Some((_, page)) = shared.pages.iter().find(|(begin, _)| begin == after) {
             return Ok(page.clone());
         }
-        let is_ahead = shared.head.as_ref().is_none_or(|head| after.position() >= head.position());
+        let is_ahead = shared.head.as_ref().is_none_or(|head| after.is_at_or_after(head));
         if !is_ahead {
             drop(shared);
             return read_page(reader, flows, after, commits, own).map(Arc::new);
@@ -92,11 +100,39 @@ impl EventPages {
 fn read_page(
     reader: &dyn Reader,
     flows: &ReadFlows,
-    after: &Cursor,
+    after: &EventCursor,
     commits: u64,
     teller: &mut EventTeller,
 ) -> Result<EventPage, TailError> {
-    let page = reader.tail(after, PAGE)?;
+    let page = reader.tail(&after.log, PAGE)?;
+    let changes = reader.audit_after(after.audit, PAGE)?;
+    let mut events = tell_runs(reader, flows, &page, teller)?;
+    let audit = changes.last().map_or(after.audit, |(id, _)| *id);
+    for (class, view) in changes.iter().filter_map(tell_change) {
+        let Ok(json) = serde_json::to_string(&view) else { continue };
+        let thing = view.flow.clone().or(view.policy).or(view.bulk).unwrap_or_default();
+        events.push(PageEvent {
+            class,
+            thing,
+            line: Vec::new(),
+            flow: view.flow.unwrap_or_default(),
+            state: String::new(),
+            actions: Vec::new(),
+            facts: view.facts,
+            json,
+        });
+    }
+    let is_end = page.is_end && changes.len() < PAGE;
+    Ok(EventPage { events, next: EventCursor { log: page.next, audit }, is_end, commits })
+}
+
+/// Tells what has happened to runs.
+fn tell_runs(
+    reader: &dyn Reader,
+    flows: &ReadFlows,
+    page: &TailPage,
+    teller: &mut EventTeller,
+) -> Result<Vec<PageEvent>, TailError> {
     let mut events = Vec::with_capacity(page.events.len());
     for (run, event) in &page.events {
         let told = match teller.tell(reader, flows, *run, event) {
@@ -110,12 +146,15 @@ fn read_page(
         };
         let Ok(json) = serde_json::to_string(&told.view) else { continue };
         events.push(PageEvent {
+            class: EventClass::Run,
+            thing: told.view.run,
             line: told.line,
             flow: told.view.flow,
             state: told.view.state,
+            actions: told.actions,
             facts: told.view.facts,
             json,
         });
     }
-    Ok(EventPage { events, next: page.next, is_end: page.is_end, commits })
+    Ok(events)
 }

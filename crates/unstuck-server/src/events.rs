@@ -1,6 +1,8 @@
 //! Server-sent events: a view of the durable log from a cursor on. A slow reader loses nothing, and one that takes nothing is hung
 //! up on.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::pin::Pin;
@@ -13,18 +15,20 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use http_body::Frame;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::time::timeout;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use unstuck_api::ProblemType;
 use unstuck_core::id::RunId;
 use unstuck_service::event_teller::EventTeller;
 use unstuck_service::run_name::find_run;
-use unstuck_store::contract::{Cursor, TailError};
+use unstuck_store::contract::TailError;
 
 use super::handler::runs::read_state;
 use crate::answer::{Answer, Content};
 use crate::app::App;
 use crate::call::Call;
 use crate::dispatch::{run_blocking, take_turn};
+use crate::event_cursor::EventCursor;
 use crate::event_pages::{EventPage, PageEvent};
 use crate::problem::Problem;
 use crate::route::{Answered, BoxFuture};
@@ -37,20 +41,36 @@ const MOST_SILENCE: Duration = Duration::from_mins(1);
 /// Pieces that wait to be sent; the reader is read for again when there is room.
 const PIECES: usize = 4;
 
+/// Streams that send only the last event of each thing keep so many at most before they send them.
+const MOST_KEPT: usize = 4_096;
+/// The longest interval of such a stream.
+const LONGEST_INTERVAL: Duration = Duration::from_mins(1);
+
 /// Which events a stream sends: all that is given must hold.
 struct EventFilter {
+    classes: Vec<String>,
     run: Option<RunId>,
     flows: Vec<String>,
     states: Vec<String>,
+    /// By short or full name.
+    actions: Vec<String>,
     facts: Vec<String>,
 }
 
 impl EventFilter {
     fn accepts(&self, event: &PageEvent) -> bool {
-        self.run.is_none_or(|run| event.line.contains(&run))
-            && (self.flows.is_empty() || self.flows.contains(&event.flow))
-            && (self.states.is_empty() || self.states.contains(&event.state))
+        let is_one = |words: &[String], word: &str| words.is_empty() || words.iter().any(|one| one == word);
+        is_one(&self.classes, event.class.word())
+            && self.run.is_none_or(|run| event.line.contains(&run))
+            && is_one(&self.flows, &event.flow)
+            && is_one(&self.states, &event.state)
+            && (self.actions.is_empty() || event.actions.iter().any(|action| self.accepts_action(action)))
             && (self.facts.is_empty() || event.facts.iter().any(|fact| self.facts.contains(fact)))
+    }
+
+    fn accepts_action(&self, full: &str) -> bool {
+        let short = full.split_once('.').map_or(full, |(_, short)| short);
+        self.actions.iter().any(|action| action == full || action == short)
     }
 }
 
@@ -60,26 +80,28 @@ pub(crate) fn stream(call: Call) -> BoxFuture<Answered> {
         let app = call.app.clone();
         let place = OpenStream::take(&app)?;
         let turn = take_turn(&app, &app.queries).await?;
+        let interval = call.parameters.duration("coalesce").map(|interval| interval.min(LONGEST_INTERVAL));
         let (cursor, filter) =
             run_blocking(turn, move || Ok((find_begin(&call)?, build_filter(&call)?))).await?;
         let (sender, receiver) = channel(PIECES);
-        tokio::spawn(follow(app, cursor, filter, sender, place));
+        let kept = interval.map(|_| KeptEvents::default());
+        let stream = EventStream { app, cursor, filter, sender, kept, teller: EventTeller::default() };
+        tokio::spawn(stream.follow(interval.unwrap_or_default(), place));
         Ok(Answer::new(StatusCode::OK, Content::Events(Body::new(EventBody(receiver))))
             .with_header(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
     })
 }
 
 /// Reads where the stream begins: where the caller has stopped reading, or now.
-fn find_begin(call: &Call) -> Result<Cursor, Problem> {
+fn find_begin(call: &Call) -> Result<EventCursor, Problem> {
     let given = match call.header(&LAST_EVENT_ID)? {
         Some(given) => Some(given),
         None => call.parameters.text("after"),
     };
     match given {
-        Some(text) => {
-            text.parse().map_err(|error: TailError| Problem::new(ProblemType::BadCursor, error.to_string()))
-        }
-        None => Ok(call.app.reader().cursor()?),
+        Some(text) => EventCursor::read(text, call.app.reader())
+            .map_err(|error| Problem::new(ProblemType::BadCursor, error.to_string())),
+        None => Ok(EventCursor::end(call.app.reader())?),
     }
 }
 
@@ -93,7 +115,14 @@ fn build_filter(call: &Call) -> Result<EventFilter, Problem> {
         Some(name) => Some(find_run(call.app.reader(), &call.app.service.flows, name)?),
         None => None,
     };
-    Ok(EventFilter { run, flows: texts("flow"), states: texts("state"), facts: texts("fact") })
+    Ok(EventFilter {
+        classes: texts("class"),
+        run,
+        flows: texts("flow"),
+        states: texts("state"),
+        actions: texts("action"),
+        facts: texts("fact"),
+    })
 }
 
 /// One of the streams that may be open at once.
@@ -118,66 +147,156 @@ impl Drop for OpenStream {
     }
 }
 
-/// Sends what happens until nobody reads it any more, or the server stops.
-async fn follow(
-    app: Arc<App>,
-    begin: Cursor,
-    filter: EventFilter,
-    sender: Sender<Bytes>,
-    _place: OpenStream,
-) {
-    let (mut cursor, mut teller, mut is_caught_up) = (begin, EventTeller::default(), false);
-    let (mut commits, mut stopping) = (app.commits.clone(), app.stopping.subscribe());
-    let hello = format!("retry: 2000\nevent: hello\ndata: {{\"cursor\":\"{cursor}\"}}\n\n");
-    if send(&sender, hello).await.is_err() {
-        return;
-    }
-    loop {
-        let seen = *commits.borrow_and_update();
-        let (read, returned) = read_page(app.clone(), cursor.clone(), seen, teller).await;
-        teller = returned;
-        let page = match read {
-            Ok(page) => page,
-            Err(error) => return end_stream(&sender, &error).await,
-        };
-        let text = format_page(&page, &cursor, &filter);
-        cursor = page.next.clone();
-        if !text.is_empty() && send(&sender, text).await.is_err() {
-            return;
-        }
-        if !page.is_end_at(seen) {
-            continue;
-        }
-        if !is_caught_up {
-            is_caught_up = true;
-            if send(&sender, format!("event: caughtUp\ndata: {{\"cursor\":\"{cursor}\"}}\n\n")).await.is_err()
-            {
-                return;
+/// What a stream that sends only the last event of each thing has not sent yet.
+#[derive(Default)]
+struct KeptEvents {
+    /// In the order in which the things first came.
+    texts: Vec<String>,
+    places: HashMap<(&'static str, String), usize>,
+}
+
+impl KeptEvents {
+    fn keep(&mut self, event: &PageEvent) {
+        let text = format_event(event);
+        match self.places.entry((event.class.word(), event.thing.clone())) {
+            Entry::Occupied(place) => self.texts[*place.get()] = text,
+            Entry::Vacant(place) => {
+                place.insert(self.texts.len());
+                self.texts.push(text);
             }
-        }
-        let is_stopping = loop {
-            tokio::select! {
-                changed = commits.changed() => break changed.is_err(),
-                () = stops(&mut stopping) => break true,
-                () = sender.closed() => return,
-                () = tokio::time::sleep(BETWEEN_SIGNS) => {
-                    if send(&sender, ": still here\n\n".to_owned()).await.is_err() {
-                        return;
-                    }
-                }
-            }
-        };
-        if is_stopping {
-            let _ =
-                send(&sender, "event: bye\ndata: {\"why\":\"the server stops; reconnect\"}\n\n".to_owned())
-                    .await;
-            return;
         }
     }
 }
 
+/// One stream, and how far it has come.
+struct EventStream {
+    app: Arc<App>,
+    cursor: EventCursor,
+    filter: EventFilter,
+    sender: Sender<Bytes>,
+    /// Where only the last event of each thing is sent.
+    kept: Option<KeptEvents>,
+    teller: EventTeller,
+}
+
+/// A stream has ended: nobody reads it any more, or it has said why.
+struct StreamEnd;
+
+impl EventStream {
+    /// Sends what happens until nobody reads it any more, or the server stops; all of it at once after each interval, if there is
+    /// one.
+    async fn follow(mut self, interval: Duration, _place: OpenStream) {
+        // Whichever way it ends, there is nothing more to do.
+        let _ = self.send_all(interval).await;
+    }
+
+    async fn send_all(&mut self, interval: Duration) -> Result<(), StreamEnd> {
+        let (mut commits, mut stopping) = (self.app.commits.clone(), self.app.stopping.subscribe());
+        let (epoch, cursor) = (self.cursor.log.epoch(), &self.cursor);
+        let hello =
+            format!("retry: 2000\nevent: hello\ndata: {{\"epoch\":{epoch},\"cursor\":\"{cursor}\"}}\n\n");
+        self.send(hello).await?;
+        let mut is_caught_up = false;
+        loop {
+            let next_turn = Instant::now() + interval;
+            self.send_up_to_now(&mut commits).await?;
+            if !is_caught_up {
+                is_caught_up = true;
+                let cursor = &self.cursor;
+                self.send(format!("event: caughtUp\ndata: {{\"cursor\":\"{cursor}\"}}\n\n")).await?;
+            }
+            let is_stopping = self.wait_for_more(&mut commits, &mut stopping).await?;
+            if !is_stopping {
+                tokio::select! {
+                    () = sleep_until(next_turn) => continue,
+                    () = stops(&mut stopping) => {}
+                    () = self.sender.closed() => return Err(StreamEnd),
+                }
+                // What has become durable before is told first.
+                self.send_up_to_now(&mut commits).await?;
+            }
+            let bye = "event: bye\ndata: {\"why\":\"the server stops; reconnect\"}\n\n";
+            return self.send(bye.to_owned()).await;
+        }
+    }
+
+    /// Sends all that is durable now, page by page.
+    async fn send_up_to_now(&mut self, commits: &mut watch::Receiver<u64>) -> Result<(), StreamEnd> {
+        loop {
+            let seen = *commits.borrow_and_update();
+            let teller = std::mem::take(&mut self.teller);
+            let (read, teller) = read_page(self.app.clone(), self.cursor.clone(), seen, teller).await;
+            self.teller = teller;
+            let page = match read {
+                Ok(page) => page,
+                Err(error) => {
+                    self.send(describe_end(&error).to_owned()).await?;
+                    return Err(StreamEnd);
+                }
+            };
+            let is_end = page.is_end_at(seen);
+            let text = self.take_page(&page, is_end);
+            self.cursor = page.next.clone();
+            if !text.is_empty() {
+                self.send(text).await?;
+            }
+            if is_end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Writes the events that fit, or keeps them. The end of a page has an id even if no event in it fits, so that a reader that
+    /// comes back does not begin before it; but not while something before it is kept.
+    fn take_page(&mut self, page: &EventPage, is_end: bool) -> String {
+        let fitting = page.events.iter().filter(|event| self.filter.accepts(event));
+        let mut text = match &mut self.kept {
+            None => fitting.map(format_event).collect::<String>(),
+            Some(kept) => {
+                fitting.for_each(|event| kept.keep(event));
+                if !is_end && kept.texts.len() < MOST_KEPT {
+                    return String::new();
+                }
+                std::mem::take(kept).texts.concat()
+            }
+        };
+        if page.next != self.cursor || !text.is_empty() {
+            let _ = write!(text, "id: {}\n\n", page.next);
+        }
+        text
+    }
+
+    /// Waits until something has become durable, and says now and then that it still waits. Returns whether the server stops.
+    async fn wait_for_more(
+        &self,
+        commits: &mut watch::Receiver<u64>,
+        stopping: &mut watch::Receiver<bool>,
+    ) -> Result<bool, StreamEnd> {
+        loop {
+            tokio::select! {
+                changed = commits.changed() => return Ok(changed.is_err()),
+                () = stops(stopping) => return Ok(true),
+                () = self.sender.closed() => return Err(StreamEnd),
+                () = sleep(BETWEEN_SIGNS) => self.send(": still here\n\n".to_owned()).await?,
+            }
+        }
+    }
+
+    /// Sends a piece, unless the reader takes nothing for too long.
+    async fn send(&self, text: String) -> Result<(), StreamEnd> {
+        match timeout(MOST_SILENCE, self.sender.send(text.into())).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(StreamEnd),
+        }
+    }
+}
+
+fn format_event(event: &PageEvent) -> String {
+    format!("event: {}\ndata: {}\n\n", event.class.word(), event.json)
+}
+
 /// Returns when the server stops.
-async fn stops(stopping: &mut tokio::sync::watch::Receiver<bool>) {
+async fn stops(stopping: &mut watch::Receiver<bool>) {
     // A sender that is gone has stopped too.
     let _ = stopping.wait_for(|stops| *stops).await.is_ok();
 }
@@ -185,7 +304,7 @@ async fn stops(stopping: &mut tokio::sync::watch::Receiver<bool>) {
 /// Reads the next page on a thread that may block, when it is the stream's turn: streams come after those who ask.
 async fn read_page(
     app: Arc<App>,
-    cursor: Cursor,
+    cursor: EventCursor,
     commits: u64,
     mut teller: EventTeller,
 ) -> (Result<Arc<EventPage>, TailError>, EventTeller) {
@@ -202,34 +321,12 @@ async fn read_page(
     })
 }
 
-/// Writes the events that fit. The end of a page has an id even if no event in it fits, so that a reader that comes back does not
-/// begin before it.
-fn format_page(page: &EventPage, before: &Cursor, filter: &EventFilter) -> String {
-    let mut text = String::new();
-    for event in page.events.iter().filter(|event| filter.accepts(event)) {
-        let _ = write!(text, "event: run\ndata: {}\n\n", event.json);
-    }
-    if page.next != *before {
-        let _ = write!(text, "id: {}\n\n", page.next);
-    }
-    text
-}
-
-async fn end_stream(sender: &Sender<Bytes>, error: &TailError) {
-    let text = match error {
+fn describe_end(error: &TailError) -> &'static str {
+    match error {
         TailError::Gone | TailError::NoCursor => {
             "event: reset\ndata: {\"why\":\"the cursor is of another store, or of this one before it was restored; list again\"}\n\n"
         }
         TailError::Store(_) => "event: bye\ndata: {\"why\":\"the store cannot be read now; reconnect\"}\n\n",
-    };
-    let _ = send(sender, text.to_owned()).await;
-}
-
-/// Sends a piece, unless the reader takes nothing for too long.
-async fn send(sender: &Sender<Bytes>, text: String) -> Result<(), ()> {
-    match timeout(MOST_SILENCE, sender.send(text.into())).await {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(_)) | Err(_) => Err(()),
     }
 }
 

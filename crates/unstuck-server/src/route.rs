@@ -35,6 +35,7 @@ pub(crate) enum Handler {
 pub(crate) enum Verb {
     Get,
     Post,
+    Put,
     Delete,
 }
 
@@ -44,6 +45,7 @@ impl Verb {
         match self {
             Verb::Get => "GET",
             Verb::Post => "POST",
+            Verb::Put => "PUT",
             Verb::Delete => "DELETE",
         }
     }

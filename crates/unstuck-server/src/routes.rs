@@ -1,13 +1,15 @@
 //! The whole table of routes: what may be called, by whom, with what, and what comes back.
 
+use unstuck_api::bulk::ResultKind;
 use unstuck_core::api_token::Role;
+use unstuck_service::change_teller::EventClass;
 
 use crate::access::Access;
 use crate::body::BodyKind;
 use crate::handler::{audit, bulk, change_run, errors, flows, policies, runs, server, start, tokens};
 use crate::parameter::{Parameter, ParameterKind};
 use crate::route::Handler::{Async, Change, Direct, Query};
-use crate::route::Verb::{Delete, Get, Post};
+use crate::route::Verb::{Delete, Get, Post, Put};
 use crate::route::{Handler, OtherAnswer, Route, Verb};
 use crate::{events, health, metrics, openapi, pages};
 
@@ -35,6 +37,7 @@ const fn parameter(name: &'static str, kind: ParameterKind, about: &'static str)
 
 const VERSION: Parameter =
     parameter("version", ParameterKind::Text, "This version; the newest where it is not given.");
+const DRY: Parameter = parameter("dryRun", ParameterKind::Flag, "Whether nothing is changed.");
 const REASON: Parameter = parameter("reason", ParameterKind::Text, "Why.");
 
 /// The filters of runs, and more parameters after them.
@@ -161,7 +164,7 @@ pub(crate) static ROUTES: &[Route] = &[
     // Flows.
     route(Post, "/v1/flows", ADMINS, "applyFlows", Change(flows::apply))
         .about("Applies a file of flows, as a whole or not at all.")
-        .with(&[parameter("dryRun", ParameterKind::Flag, "Whether nothing is changed."), REASON])
+        .with(&[DRY, REASON])
         .takes(BodyKind::File, "flowFile")
         .gives(200, "flowsApplied"),
     route(Get, "/v1/flows", RUN_READERS, "listFlows", Query(flows::list))
@@ -266,10 +269,13 @@ pub(crate) static ROUTES: &[Route] = &[
         .about("Everything that happens, as server-sent events, from a cursor on.")
         .with(&[
             parameter("after", ParameterKind::Text, "From this cursor on; `Last-Event-ID` wins over it. Now, where there is neither."),
+            parameter("class", ParameterKind::OneOf(EventClass::WORDS), "Of this class only.").repeated(),
             parameter("run", ParameterKind::Text, "Of this run and all below it."),
-            parameter("flow", ParameterKind::Text, "Of runs of this flow.").repeated(),
+            parameter("flow", ParameterKind::Text, "Of runs of this flow, and of the flow itself.").repeated(),
+            parameter("action", ParameterKind::Text, "About a step with this action, by its short or full name.").repeated(),
             parameter("state", ParameterKind::Text, "That leave their run in this state.").repeated(),
             parameter("fact", ParameterKind::Text, "With a fact of this type, such as `step.held`.").repeated(),
+            parameter("coalesce", ParameterKind::Duration, "Only the last event of each run, or other thing, in each such interval; at most 60 s."),
         ])
         .or(&[EVENTS]),
     // Errors and policies.
@@ -279,6 +285,7 @@ pub(crate) static ROUTES: &[Route] = &[
             parameter("flow", ParameterKind::Text, "Of this flow."),
             parameter("action", ParameterKind::Text, "Of this action, by its full name."),
             parameter("since", ParameterKind::Time, "Seen then or later."),
+            parameter("open", ParameterKind::Flag, "Only those with a step in error now that nobody has acknowledged."),
             LIMIT,
             AFTER,
         ])
@@ -286,16 +293,39 @@ pub(crate) static ROUTES: &[Route] = &[
     route(Get, "/v1/errors/{group}", READERS, "getErrorGroup", Query(errors::show))
         .about("A group, and what is in error now.")
         .gives(200, "errorGroup"),
+    route(Get, "/v1/errors/{group}/open", READERS, "listOpenErrors", Query(errors::open))
+        .about("What is in error now in a group, in the order of the runs.")
+        .with(&[LIMIT, AFTER])
+        .gives(200, "openErrors"),
+    route(Get, "/v1/errors/{group}/records", READERS, "listErrorRecords", Query(errors::records))
+        .about("The errors that a group has had, newest first, without those of forgotten runs.")
+        .with(&[
+            parameter("since", ParameterKind::Time, "Then or later."),
+            parameter("until", ParameterKind::Time, "Before then."),
+            LIMIT,
+            AFTER,
+        ])
+        .gives(200, "errorRecords"),
     route(Post, "/v1/errors/{group}/suggest", READERS, "suggestPolicy", Query(errors::suggest))
         .about("A policy for a group of errors, and what it would do. Nothing is stored.")
         .gives(200, "suggestion"),
     route(Get, "/v1/policies", READERS, "listPolicies", Query(policies::list))
         .about("The policies, in the order in which they match. `Accept: application/yaml` gives the file.")
         .gives(200, "policies")
-        .or(&[YAML]),
+        .or(&[YAML, UNCHANGED]),
+    route(Put, "/v1/policies", OPERATORS, "replacePolicies", Change(policies::replace_all))
+        .about("Replaces all policies, as a whole or not at all: those that are not given are deleted.")
+        .with(&[DRY, REASON])
+        .takes(BodyKind::File, "policyFile")
+        .gives(200, "policyChanges"),
+    route(Put, "/v1/policies/order", OPERATORS, "orderPolicies", Change(policies::order))
+        .about("Sets the order in which policies match: all of them, the first to match first.")
+        .with(&[DRY])
+        .takes(BodyKind::Json, "namesBody")
+        .gives(200, "policyChanges"),
     route(Post, "/v1/policies", OPERATORS, "loadPolicies", Change(policies::load_file))
         .about("Adds policies, as a whole or not at all; with `replace`, also in place of those of the same name.")
-        .with(&[parameter("replace", ParameterKind::Flag, "Whether policies of the same name or id are replaced.")])
+        .with(&[parameter("replace", ParameterKind::Flag, "Whether policies of the same name or id are replaced."), DRY, REASON])
         .takes(BodyKind::File, "policyFile")
         .gives(200, "policyChanges"),
     route(Get, "/v1/policies/audit", READERS, "listPolicyChanges", Query(policies::audit))
@@ -316,6 +346,7 @@ pub(crate) static ROUTES: &[Route] = &[
         .gives(200, "trials"),
     route(Post, "/v1/policies/apply", OPERATORS, "applyPolicies", Change(policies::apply))
         .about("Applies policies to what is in error already, paced.")
+        .with(&[DRY])
         .takes(BodyKind::OptionalJson, "applyBody")
         .gives(200, "policyApplied"),
     route(Post, "/v1/policies/pause", OPERATORS, "pausePolicies", Change(policies::pause))
@@ -339,10 +370,17 @@ pub(crate) static ROUTES: &[Route] = &[
         .takes(BodyKind::Json, "namesBody")
         .gives(200, "policyChanges"),
     route(Get, "/v1/policies/{name}", READERS, "getPolicy", Query(policies::show))
-        .about("A policy, its place among the others, and what was changed of it.")
-        .gives(200, "policy"),
+        .about("A policy, its place among the others, and what was changed of it. `Accept: application/yaml` gives the file.")
+        .gives(200, "policy")
+        .or(&[YAML, UNCHANGED]),
+    route(Put, "/v1/policies/{name}", OPERATORS, "replacePolicy", Change(policies::replace_one))
+        .about("Adds a policy, or replaces the one that has its name.")
+        .with(&[DRY, REASON])
+        .takes(BodyKind::File, "policyFile")
+        .gives(200, "policyChanges"),
     route(Delete, "/v1/policies/{name}", OPERATORS, "deletePolicy", Change(policies::delete))
         .about("Deletes a policy.")
+        .with(&[REASON])
         .gives(200, "policyChanges"),
     route(Post, "/v1/policies/{name}/enable", OPERATORS, "enablePolicy", Change(policies::enable))
         .about("Enables a policy.")
@@ -355,7 +393,7 @@ pub(crate) static ROUTES: &[Route] = &[
     // Bulk actions.
     route(Post, "/v1/bulk", OPERATORS, "beginBulk", Change(bulk::begin))
         .about("Begins a bulk action; a dry run says what it would do.")
-        .with(&[parameter("dryRun", ParameterKind::Flag, "Whether nothing is changed.")])
+        .with(&[DRY])
         .takes(BodyKind::Json, "bulkBody")
         .gives(202, "bulkBegun")
         .or(&[DRY_RUN]),
@@ -368,7 +406,11 @@ pub(crate) static ROUTES: &[Route] = &[
         .gives(200, "bulk"),
     route(Get, "/v1/bulk/{bulk}/targets", READERS, "listTargets", Query(bulk::targets))
         .about("What became of each target, in order.")
-        .with(&[LIMIT, parameter("after", PLACE, "`next` of the page before.")])
+        .with(&[
+            parameter("result", ParameterKind::OneOf(ResultKind::CODES), "Only those that this became of."),
+            LIMIT,
+            parameter("after", PLACE, "`next` of the page before."),
+        ])
         .gives(200, "targets"),
     route(Post, "/v1/bulk/{bulk}/pause", OPERATORS, "pauseBulk", Change(bulk::pause))
         .about("Pauses a bulk action.")

@@ -1,18 +1,20 @@
 //! Waits until a run rests or ends, without asking again and again while nothing happens.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::RunState;
 
 use crate::app::App;
 use crate::dispatch::{run_blocking, take_turn};
 use crate::problem::Problem;
+use crate::run_waiters::RunWaiter;
 
-/// A run is looked at again after this time at the earliest, however much happens in the store.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+/// A run is looked at again after this time, whether something happened to it or not.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(5);
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +43,12 @@ pub(crate) async fn wait_for_run(
     patience: Duration,
 ) -> Result<(), Problem> {
     let end = Instant::now() + patience.min(app.settings.limits.longest_wait);
-    let (mut commits, mut stopping) = (app.commits.clone(), app.stopping.subscribe());
+    let mut stopping = app.stopping.subscribe();
+    let waiter = RunWaiter::enter(app, run);
     loop {
-        commits.mark_unchanged();
+        // Before it is looked at: what changes after that is told.
+        let mut changed = pin!(waiter.changed.notified());
+        changed.as_mut().enable();
         let turn = take_turn(app, &app.queries).await?;
         let asked = app.clone();
         let state = run_blocking(turn, move || {
@@ -54,13 +59,12 @@ pub(crate) async fn wait_for_run(
         if state.is_none_or(|state| until.is_reached(state)) {
             return Ok(());
         }
-        let woken = tokio::select! {
-            woken = timeout_at(end, commits.changed()) => woken.is_ok(),
-            _ = stopping.wait_for(|stops| *stops) => false,
-        };
-        if !woken {
-            return Ok(());
+        tokio::select! {
+            () = &mut changed => {}
+            // A run that was forgotten has no event that tells of it.
+            () = sleep(BETWEEN_LOOKS) => {}
+            () = sleep_until(end) => return Ok(()),
+            _ = stopping.wait_for(|stops| *stops) => return Ok(()),
         }
-        sleep(BETWEEN_LOOKS.min(end.saturating_duration_since(Instant::now()))).await;
     }
 }

@@ -117,14 +117,15 @@ pub(crate) fn show_bulk(
 pub(crate) fn list_targets(
     reader: &dyn Reader,
     flows: &ReadFlows,
-    given: &str,
+    (given, result): (&str, Option<ResultView>),
     from: u64,
     limit: usize,
 ) -> Result<TargetsView, ServiceError> {
     let bulk = find_bulk(reader, given)?;
+    let only = result.map(convert::to_core_result_kind);
     let mut names = StepNames::default();
     let limit = limit.clamp(1, LOOKED_THROUGH);
-    let mut found = reader.targets(bulk.id, None, from, limit + 1)?;
+    let mut found = reader.targets(bulk.id, only, from, limit + 1)?;
     let next = found.get(limit).map(|target| target.place);
     found.truncate(limit);
     let line = |target: Target| TargetView {

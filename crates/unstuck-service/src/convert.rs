@@ -85,6 +85,11 @@ pub(crate) fn to_api_result_kind(kind: bulk::ResultKind) -> ResultKind {
     }
 }
 
+pub(crate) fn to_core_result_kind(kind: ResultKind) -> bulk::ResultKind {
+    let is_same = |of: &bulk::ResultKind| to_api_result_kind(*of) == kind;
+    bulk::ResultKind::ALL.into_iter().find(is_same).unwrap_or(bulk::ResultKind::Pending)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +110,10 @@ mod tests {
         for kind in bulk::ResultKind::ALL {
             assert_eq!(to_api_result_kind(kind).word(), kind.word());
             assert_eq!(json(&to_api_result_kind(kind)), json(&kind));
+            assert_eq!(to_core_result_kind(to_api_result_kind(kind)), kind);
+            let code = to_api_result_kind(kind).code();
+            assert_eq!(json(&kind), format!("\"{code}\""));
+            assert_eq!(ResultKind::of_code(code), Some(to_api_result_kind(kind)));
         }
     }
 }

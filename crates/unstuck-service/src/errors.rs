@@ -1,16 +1,22 @@
 //! Errors: their groups, and what is in error now.
 
 use unstuck_api::errors::{
-    ErrorGroupDetails, ErrorGroupView, ErrorGroupsView, ErrorView, FlowCount, OpenErrorView, PolicyCount,
+    ErrorGroupDetails, ErrorGroupView, ErrorGroupsView, ErrorRecordsView, ErrorView, FlowCount,
+    OpenErrorView, OpenErrorsView, PolicyCount,
 };
-use unstuck_api::request::{ErrorsQuery, PolicyToTry, TrialQuery};
+use unstuck_api::request::{ErrorRecordsQuery, ErrorsQuery, PolicyToTry, TrialQuery};
 use unstuck_api::trials::SuggestionView;
 use unstuck_api::{PoliciesPaused, ProblemDocument, ProblemType};
 use unstuck_core::errors::{ErrorRecord, OpenError};
+use unstuck_core::id::RunId;
 use unstuck_core::model::error::Reason;
+use unstuck_core::model::flow::StepIndex;
+use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{ErrorSample, NotSuggested, PolicyDraft, suggest, why_retry_cannot_help};
 use unstuck_core::time::Time;
-use unstuck_store::contract::{ErrorGroup, GroupFilter, GroupPlace, OpenErrorFilter, Reader};
+use unstuck_store::contract::{
+    ErrorFilter, ErrorGroup, ErrorId, GroupFilter, GroupPlace, OpenErrorFilter, Reader,
+};
 
 use crate::service::ServiceError;
 use crate::{convert, policies, try_policies};
@@ -19,6 +25,10 @@ use crate::{convert, policies, try_policies};
 const MOST: usize = 1_000;
 /// So many steps in error are shown with their group.
 const SHOWN_OPEN: usize = 20;
+/// So many times so many groups are looked at for those with something in error.
+const OPEN_PAGES: usize = 10;
+/// Characters of a bad cursor that are repeated.
+const LONGEST_CURSOR: usize = 64;
 /// How the names of groups begin.
 const PREFIX: &str = "err_";
 
@@ -77,9 +87,14 @@ pub(crate) fn list_groups(
         since: wanted.since.map(convert::to_core_time),
     };
     let limit = wanted.limit.clamp(1, MOST);
-    let mut groups = reader.error_groups(&filter, after.as_ref(), limit + 1)?;
-    let next = (groups.len() > limit).then(|| format_cursor(&groups[limit - 1]));
-    groups.truncate(limit);
+    let (groups, next) = if wanted.open_only {
+        find_open_groups(reader, &filter, after, limit)?
+    } else {
+        let mut groups = reader.error_groups(&filter, after.as_ref(), limit + 1)?;
+        let next = (groups.len() > limit).then(|| format_cursor(&groups[limit - 1]));
+        groups.truncate(limit);
+        (groups, next)
+    };
     let paused = policies::load_pause(reader)?;
     Ok(ErrorGroupsView {
         groups: groups.iter().map(|group| build_group_view(group, paused.as_ref())).collect(),
@@ -87,9 +102,39 @@ pub(crate) fn list_groups(
     })
 }
 
+/// Finds groups with something in error, and where the list goes on. No index serves this, so that a bounded number of groups is
+/// looked at: the page may be short, and the next one goes on.
+fn find_open_groups(
+    reader: &dyn Reader,
+    filter: &GroupFilter,
+    mut after: Option<GroupPlace>,
+    limit: usize,
+) -> Result<(Vec<ErrorGroup>, Option<String>), ServiceError> {
+    let mut found: Vec<ErrorGroup> = Vec::new();
+    for _ in 0..OPEN_PAGES {
+        let page = reader.error_groups(filter, after.as_ref(), MOST)?;
+        let is_end = page.len() < MOST;
+        after = page.last().map(|last| GroupPlace { last: last.last, group: last.group.clone() });
+        found.extend(page.into_iter().filter(|group| group.open > 0));
+        if found.len() > limit {
+            found.truncate(limit);
+            let next = found.last().map(format_cursor);
+            return Ok((found, next));
+        }
+        if is_end {
+            return Ok((found, None));
+        }
+    }
+    Ok((found, after.map(|place| format_place(&place))))
+}
+
 /// Writes where a page ends: groups are ordered by when they were last seen, then by name, so the cursor has both.
 fn format_cursor(group: &ErrorGroup) -> String {
-    format!("{:x}.{}", group.last.0, group.group)
+    format_place(&GroupPlace { last: group.last, group: group.group.clone() })
+}
+
+fn format_place(place: &GroupPlace) -> String {
+    format!("{:x}.{}", place.last.0, place.group)
 }
 
 /// Parses what [`format_cursor`] wrote.
@@ -98,11 +143,66 @@ fn parse_cursor(text: &str) -> Result<GroupPlace, ServiceError> {
         let last = Time(i64::from_str_radix(last, 16).ok()?);
         group.starts_with(PREFIX).then(|| GroupPlace { last, group: group.into() })
     });
-    place.ok_or_else(|| {
-        ServiceError::bad_cursor(format!(
-            "`{text}` is not the end of a page; give `next` of the page before, as it is"
-        ))
-    })
+    place.ok_or_else(|| bad_cursor(text))
+}
+
+fn bad_cursor(text: &str) -> ServiceError {
+    let text: String = text.chars().take(LONGEST_CURSOR).collect();
+    ServiceError::bad_cursor(format!(
+        "`{text}` is not the end of a page; give `next` of the page before, as it is"
+    ))
+}
+
+/// Lists what is in error now in a group, in the order of the runs.
+pub(crate) fn list_open(
+    reader: &dyn Reader,
+    group: &str,
+    after: Option<&str>,
+    limit: usize,
+) -> Result<OpenErrorsView, ServiceError> {
+    let after = after.map(|text| parse_open_cursor(text).ok_or_else(|| bad_cursor(text))).transpose()?;
+    let group = find_group(reader, group)?.group;
+    let filter = OpenErrorFilter { group: Some(group), ..OpenErrorFilter::default() };
+    let limit = limit.clamp(1, MOST);
+    let mut found = reader.open_errors(&filter, after, limit + 1)?;
+    let next = (found.len() > limit).then(|| format_open_cursor(&found[limit - 1].record));
+    found.truncate(limit);
+    Ok(OpenErrorsView { open: found.iter().map(build_open_error_view).collect(), next })
+}
+
+/// Writes where a page of open errors ends: after this step, or item, of this run.
+fn format_open_cursor(record: &ErrorRecord) -> String {
+    let UnitRef { step, item } = record.unit;
+    let item = item.map_or_else(String::new, |item| format!(".{item}"));
+    format!("{}.{}{item}", record.run, step.0)
+}
+
+/// Parses what [`format_open_cursor`] wrote.
+fn parse_open_cursor(text: &str) -> Option<(RunId, UnitRef)> {
+    let mut parts = text.split('.');
+    let (run, step, item) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next());
+    let item = item.map(str::parse).transpose().ok()?;
+    parts.next().is_none().then_some((run, UnitRef { step: StepIndex(step), item }))
+}
+
+/// Lists the errors that a group has had, newest first.
+pub(crate) fn list_records(
+    reader: &dyn Reader,
+    wanted: &ErrorRecordsQuery,
+) -> Result<ErrorRecordsView, ServiceError> {
+    let parse = |text: &String| u64::from_str_radix(text, 16).map_err(|_| bad_cursor(text));
+    let before = wanted.after.as_ref().map(parse).transpose()?.map(ErrorId);
+    let filter = ErrorFilter {
+        since: wanted.since.map(convert::to_core_time),
+        until: wanted.until.map(convert::to_core_time),
+        group: Some(find_group(reader, &wanted.group)?.group),
+        ..ErrorFilter::default()
+    };
+    let limit = wanted.limit.clamp(1, MOST);
+    let mut found = reader.errors_before(&filter, before, limit + 1)?;
+    let next = (found.len() > limit).then(|| format!("{:x}", found[limit - 1].0.0));
+    found.truncate(limit);
+    Ok(ErrorRecordsView { records: found.iter().map(|(_, record)| build_error_view(record)).collect(), next })
 }
 
 /// Shows a group with its open errors.

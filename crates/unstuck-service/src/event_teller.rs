@@ -1,10 +1,11 @@
 //! Tells events of many runs as they come, each in sentences and with its facts: what a stream of all that happens shows.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use unstuck_api::history::StreamEventView;
 use unstuck_core::decide::unit_name;
-use unstuck_core::event::{Actor, Event};
+use unstuck_core::event::{Actor, Event, Fact};
 use unstuck_core::evolve::evolve;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Origin, Run};
@@ -34,6 +35,8 @@ pub struct ToldEvent {
     pub view: StreamEventView,
     /// The run itself, its parent, and so on up to the root.
     pub line: Vec<RunId>,
+    /// The full names of the actions of the steps that it is about.
+    pub actions: Vec<Arc<str>>,
 }
 
 /// A run as the last event that was told has left it.
@@ -91,13 +94,20 @@ impl EventTeller {
             facts: facts.into_iter().map(|fact| fact.kind).collect(),
             what,
         };
+        let mut actions: Vec<Arc<str>> = Vec::new();
+        for fact in &event.facts {
+            if let Fact::Unit { unit, .. } = fact {
+                actions.push(flow.step(unit.step).full_action.clone());
+            }
+        }
+        actions.dedup();
         let line = followed.line.clone();
         if !run.is_final() {
             followed.last_turn = self.turn;
             self.followed.insert(id, followed);
             self.forget_oldest();
         }
-        Ok(Some(ToldEvent { view, line }))
+        Ok(Some(ToldEvent { view, line, actions }))
     }
 
     /// Forgets the half of the runs that nothing has happened to for longest, once there are too many.

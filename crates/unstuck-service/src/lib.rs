@@ -7,6 +7,7 @@ pub mod audit;
 pub mod bulk;
 pub mod change_policies;
 pub mod change_run;
+pub mod change_teller;
 pub mod clock;
 pub mod convert;
 pub mod counts;

@@ -26,7 +26,13 @@ fn find_place(
     // The run may have been forgotten since it was shown.
     Ok(RunPlace::Created(match after.parse::<RunId>() {
         Ok(run) => run,
-        Err(_) => run_name::find_run(reader, flows, after)?,
+        Err(_) => run_name::find_run(reader, flows, after).map_err(|error| match error {
+            ServiceError::Refused(_) => ServiceError::bad_cursor(format!(
+                "`{}` is not the end of a page; give `next` of the page before, as it is",
+                after.chars().take(64).collect::<String>()
+            )),
+            ServiceError::Unavailable(_) | ServiceError::Stopped => error,
+        })?,
     }))
 }
 

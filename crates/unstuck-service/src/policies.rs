@@ -21,7 +21,14 @@ const SHOWN_CHANGES: usize = 10;
 
 /// Lists all policies on one page: there are few.
 pub(crate) fn list_policies(reader: &dyn Reader) -> Result<PoliciesView, ServiceError> {
-    Ok(PoliciesView { policies: build_policy_views(reader)?, next: None })
+    // Before they are read: what changes meanwhile makes the number too old, which is only too careful.
+    let version = load_set_version(reader)?;
+    Ok(PoliciesView { policies: build_policy_views(reader)?, version, next: None })
+}
+
+/// Returns the number of the last change of policies; 0 where there was none.
+pub fn load_set_version(reader: &dyn Reader) -> Result<u64, ServiceError> {
+    Ok(reader.policy_audit(None, 1)?.first().map_or(0, |(id, _)| id.0))
 }
 
 /// Builds the views of all policies, in matching order.
@@ -163,13 +170,15 @@ fn read_audit_page(
 
 /// Builds the error of an unknown policy, with the names of some.
 fn unknown_policy<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> ServiceError {
-    let names: Vec<String> = names.take(8).map(|name| format!("`{name}`")).collect();
+    let all: Vec<&str> = names.collect();
+    let names: Vec<String> = all.iter().take(8).map(|name| format!("`{name}`")).collect();
     let there = if names.is_empty() {
         "there are no policies yet; load some with `unstuck policy load FILE`".to_owned()
     } else {
         format!("known: {}; `unstuck policy list` lists all", names.join(", "))
     };
-    ServiceError::not_found(format!("there is no policy `{name}`; {there}")).named("policy", name)
+    let error = ServiceError::not_found(format!("there is no policy `{name}`; {there}"));
+    error.named("policy", name).similar_to(name, all.iter().copied())
 }
 
 /// Reads a file of policies, YAML or JSON, or returns every problem with it.
@@ -194,9 +203,9 @@ pub(crate) fn to_wire(draft: &PolicyDraft) -> Result<PolicyDocument, ServiceErro
     })
 }
 
-/// Writes all policies as a file.
-pub fn write_policy_file(reader: &dyn Reader) -> Result<String, ServiceError> {
-    let kept = list_stored_policies(reader, &[])?;
+/// Writes policies as a file: all, or those of these names.
+pub fn write_policy_file(reader: &dyn Reader, names: &[String]) -> Result<String, ServiceError> {
+    let kept = list_stored_policies(reader, names)?;
     let policies: Vec<PolicyDocument> = kept.into_iter().map(|kept| kept.policy).collect();
     Ok(unstuck_flow::policies::export_yaml(&policies))
 }

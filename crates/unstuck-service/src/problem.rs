@@ -10,6 +10,7 @@ use unstuck_engine::request::EngineError;
 use unstuck_flow::{Problem, Severity};
 use unstuck_store::contract::{PutFlowError, StoreError};
 
+use crate::find_nearest;
 use crate::service::ServiceError;
 
 impl ServiceError {
@@ -29,6 +30,15 @@ impl ServiceError {
         if let ServiceError::Refused(problem) = &mut self {
             problem.about.what = Some(what.to_owned());
             problem.about.name = Some(name.to_owned());
+        }
+        self
+    }
+
+    /// Adds the names that may be meant.
+    #[must_use]
+    pub(crate) fn similar_to<'a>(mut self, name: &str, known: impl Iterator<Item = &'a str>) -> ServiceError {
+        if let ServiceError::Refused(problem) = &mut self {
+            problem.about.similar = find_nearest(name, known).map(str::to_owned).into_iter().collect();
         }
         self
     }
@@ -168,6 +178,7 @@ impl From<EngineError> for ServiceError {
                 problem.about.run = Some(run.to_string());
                 ServiceError::Refused(Box::new(problem))
             }
+            EngineError::PoliciesChanged => of(ProblemType::Changed),
             EngineError::KeyReused(_) => of(ProblemType::IdempotencyKeyReused),
             // Whoever gives a key takes this for the answer.
             EngineError::Replayed(_) | EngineError::Damaged(_) | EngineError::Defect(_) => {
@@ -459,6 +470,7 @@ mod tests {
             (EngineError::BadToken(TokenRefusal::NameTaken("t".into())), Some(("wrong-state", false))),
             (EngineError::BadToken(TokenRefusal::TooMany), Some(("bad-request", false))),
             (EngineError::Changed(RunId(1)), Some(("changed", false))),
+            (EngineError::PoliciesChanged, Some(("changed", false))),
             (EngineError::KeyReused("k".into()), Some(("idempotency-key-reused", false))),
             (EngineError::Busy, Some(("overloaded", true))),
             (EngineError::Stopped, None),

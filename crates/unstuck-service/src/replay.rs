@@ -2,7 +2,7 @@
 
 use unstuck_api::bulk::{BulkBegunView, ChangedBulkView};
 use unstuck_api::flows::{AppliedFlowView, FlowsAppliedView};
-use unstuck_api::policies::{PolicyChangeView, PolicyChangesView, SwitchView};
+use unstuck_api::policies::{AppliedView, PolicyChangeView, PolicyChangesView, SwitchView};
 use unstuck_api::request::{PolicyOperation, Request, TokenOperation};
 use unstuck_api::runs::ForgottenView;
 use unstuck_api::tokens::TokenChangedView;
@@ -39,6 +39,7 @@ pub(crate) fn answer_repeat(
         CallOutcome::Forgotten { runs } => {
             to_json(&ForgottenView { forgotten: runs.iter().map(ToString::to_string).collect() })
         }
+        CallOutcome::BulkBegun { bulk, .. } if is_apply(request) => to_json(&describe_applied(reader, bulk)?),
         CallOutcome::BulkBegun { bulk, left_out } => to_json(&describe_begun(reader, bulk, left_out)?),
         CallOutcome::BulkChanged { bulk, already } => {
             let page = bulk::show_bulk(service, reader, &bulk.to_string())?;
@@ -56,6 +57,27 @@ pub(crate) fn answer_repeat(
         }
         CallOutcome::Token { token } => to_json(&describe_token(reader, request, token)?),
     }
+}
+
+fn is_apply(request: &Request) -> bool {
+    matches!(request, Request::Policies(request) if matches!(request.what, PolicyOperation::Apply { .. }))
+}
+
+/// Counts what has come of applying policies, by the bulk action that did it.
+fn describe_applied(reader: &dyn Reader, id: Option<BulkId>) -> Result<AppliedView, ServiceError> {
+    let counts = id.map(|id| reader.bulk(id)).transpose()?.flatten().map(|bulk| bulk.counts);
+    let counts = counts.unwrap_or_default();
+    Ok(AppliedView {
+        dry_run: false,
+        bulk: id.map(|id| id.to_string()),
+        moved: counts.passed,
+        unscheduled: counts.unscheduled,
+        unchanged: counts.unchanged + counts.refused,
+        outranked: Vec::new(),
+        exhausted: Vec::new(),
+        disabled: Vec::new(),
+        policies_paused: policies::load_pause(reader)?,
+    })
 }
 
 fn describe_begun(
@@ -111,7 +133,7 @@ fn describe_policies(
         let page = reader.policy_audit(Some(AuditId(id.0.saturating_add(1))), 1)?;
         views.extend(page.into_iter().filter(|(found, _)| found == id).map(|(_, audit)| PolicyChangeView {
             policy: audit.name.to_string(),
-            id: audit.policy.to_string(),
+            id: Some(audit.policy.to_string()),
             what: audit.what.word().to_owned(),
             version: audit.after.as_ref().map(|policy| policy.version),
         }));

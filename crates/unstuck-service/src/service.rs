@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use unstuck_api::ProblemDocument;
 use unstuck_api::request::{Query, Request};
+use unstuck_api::{ProblemDocument, ProblemType};
 use unstuck_core::event::Actor;
 use unstuck_core::home::{Homes, is_idle};
 use unstuck_core::id::RunId;
@@ -130,6 +130,10 @@ impl Service {
     }
 
     fn handle_once(&self, handle: &Handle, request: Request, call: &Call) -> Result<String, ServiceError> {
+        self.carry_out(handle, request, call).map_err(|error| name_similar_flow(handle.reader(), error))
+    }
+
+    fn carry_out(&self, handle: &Handle, request: Request, call: &Call) -> Result<String, ServiceError> {
         match request {
             Request::Query(Query::Trial(of)) => to_json(&try_policies::try_with_engine(handle, of)?),
             Request::Query(query) => self.answer_query(handle.reader(), &query),
@@ -144,6 +148,10 @@ impl Service {
 
     /// Answers a query from the store alone.
     pub fn answer_query(&self, reader: &dyn Reader, query: &Query) -> Result<String, ServiceError> {
+        self.answer(reader, query).map_err(|error| name_similar_flow(reader, error))
+    }
+
+    fn answer(&self, reader: &dyn Reader, query: &Query) -> Result<String, ServiceError> {
         let flows = &self.flows;
         catch_panic(|| match query {
             Query::Owner => to_json(&std::process::id()),
@@ -186,6 +194,10 @@ impl Service {
             Query::Trial(of) => to_json(&try_policies::try_on_store(reader, of.clone())?),
             Query::Errors(wanted) => to_json(&errors::list_groups(reader, wanted)?),
             Query::ErrorGroup { group } => to_json(&errors::show_group(reader, group)?),
+            Query::OpenErrors { group, after, limit } => {
+                to_json(&errors::list_open(reader, group, after.as_deref(), *limit)?)
+            }
+            Query::ErrorRecords(wanted) => to_json(&errors::list_records(reader, wanted)?),
             Query::Names { first, second } => {
                 to_json(&run_name::is_second_run(reader, flows, first, second)?)
             }
@@ -194,8 +206,8 @@ impl Service {
             }
             Query::Bulk { bulk } => to_json(&bulk::show_bulk(self, reader, bulk)?),
             Query::Tokens { all } => to_json(&tokens::list_tokens(reader, *all)?),
-            Query::BulkTargets { bulk, from, limit } => {
-                to_json(&bulk::list_targets(reader, flows, bulk, *from, *limit)?)
+            Query::BulkTargets { bulk, result, from, limit } => {
+                to_json(&bulk::list_targets(reader, flows, (bulk, *result), *from, *limit)?)
             }
             Query::Flows { after, limit } => {
                 to_json(&apply_flows::list_flows(reader, flows, after.as_deref(), *limit)?)
@@ -234,6 +246,18 @@ impl Service {
         Ok(Some(format!("unstuck run --continue {root}{}", self.option)))
     }
 }
+
+/// Adds the flow that may be meant to the error of one that is not there.
+pub fn name_similar_flow(reader: &dyn Reader, error: ServiceError) -> ServiceError {
+    let ServiceError::Refused(problem) = &error else { return error };
+    let missing = problem.about.name.clone().filter(|_| problem.about.what.as_deref() == Some("flow"));
+    let Some(name) = missing.filter(|_| problem.kind == ProblemType::NotFound) else { return error };
+    let known = reader.flow_names(None, LOOKED_THROUGH).unwrap_or_default();
+    error.similar_to(&name, known.iter().map(|flow| &*flow.name))
+}
+
+/// So many flows are looked through for one that may be meant.
+const LOOKED_THROUGH: usize = 1_000;
 
 /// Turns a panic in a query into an error, so that a bug does not stop the engine.
 fn catch_panic(answer: impl FnOnce() -> Result<String, ServiceError>) -> Result<String, ServiceError> {

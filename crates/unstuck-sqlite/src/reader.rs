@@ -256,6 +256,10 @@ impl Reader for SqliteReader {
         self.read(|connection| audit::list_entries(connection, filter, before, limit))
     }
 
+    fn audit_after(&self, after: AuditEntryId, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        self.read(|connection| audit::list_entries_after(connection, after, limit))
+    }
+
     fn idempotency(&self, scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError> {
         self.read(|connection| idempotency::find_record(connection, scope, key))
     }
@@ -271,6 +275,15 @@ impl Reader for SqliteReader {
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
         self.read(|connection| error::list_errors(connection, filter, after, limit))
+    }
+
+    fn errors_before(
+        &self,
+        filter: &ErrorFilter,
+        before: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+        self.read(|connection| error::list_errors_before(connection, filter, before, limit))
     }
 
     fn open_errors(

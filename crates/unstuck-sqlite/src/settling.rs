@@ -42,6 +42,10 @@ impl SqliteStore {
         {
             self.stop_after_failure(error.clone());
         }
+        if written.is_ok() {
+            // It is durable, and no stage tells of it.
+            self.readers.published.watchers.tell();
+        }
         written
     }
 

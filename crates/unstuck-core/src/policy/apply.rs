@@ -24,6 +24,10 @@ pub fn names_of(policies: &Policies, given: &[Arc<str>]) -> Result<Vec<Arc<str>>
 pub struct ApplyPlan {
     /// Only the policies of these names; all if none.
     pub only: Option<Vec<Arc<str>>>,
+    /// Steps that a policy would take, or take again.
+    pub moved: u64,
+    /// Steps that are scheduled, and that no policy would take any more.
+    pub unscheduled: u64,
     /// Steps that are where the policies would put them.
     pub unchanged: u64,
     /// How many steps a policy that was named would take if another did not come before it, by the names of both.
@@ -55,7 +59,12 @@ impl ApplyPlan {
             (Some(_), None) => false,
             (None, None) => true,
         };
-        self.unchanged += u64::from(stays);
+        let counted = match (stays, found) {
+            (true, _) => &mut self.unchanged,
+            (false, Some(_)) => &mut self.moved,
+            (false, None) => &mut self.unscheduled,
+        };
+        *counted += 1;
         !stays
     }
 

@@ -9,6 +9,9 @@ use crate::policy::{
 };
 use crate::time::Time;
 
+/// How far the priorities of an order are apart, so that one can be put between two others.
+const PRIORITY_STEP: i32 = 10;
+
 /// A command that changes policies. It applies as a whole or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PolicyCommand {
@@ -19,6 +22,18 @@ pub enum PolicyCommand {
         /// Whether one whose id or name is there takes its place. It keeps its id and its age then; and whether it is
         /// enabled, and a priority that was set explicitly, where the draft does not give them.
         replace: bool,
+        by: Actor,
+    },
+    /// Keep these and no others.
+    Set {
+        /// As they were written. One whose id or name is there takes its place, as in `Load` with `replace`.
+        drafts: Vec<PolicyDraft>,
+        by: Actor,
+    },
+    /// Let them match in this order.
+    Order {
+        /// All of them, by name or id, the first to match first.
+        names: Vec<Arc<str>>,
         by: Actor,
     },
     /// Let these take part.
@@ -83,6 +98,8 @@ impl PolicyCommand {
     pub fn actor(&self) -> &Actor {
         match self {
             PolicyCommand::Load { by, .. }
+            | PolicyCommand::Set { by, .. }
+            | PolicyCommand::Order { by, .. }
             | PolicyCommand::Enable { by, .. }
             | PolicyCommand::Disable { by, .. }
             | PolicyCommand::Delete { by, .. }
@@ -96,6 +113,8 @@ impl PolicyCommand {
         match self {
             PolicyCommand::Pause { reason, .. } => Some(reason),
             PolicyCommand::Load { .. }
+            | PolicyCommand::Set { .. }
+            | PolicyCommand::Order { .. }
             | PolicyCommand::Enable { .. }
             | PolicyCommand::Disable { .. }
             | PolicyCommand::Delete { .. }
@@ -129,6 +148,11 @@ pub fn apply_command(
     let mut plan = PolicyChanges::new(policies, at, fresh_id);
     match order {
         PolicyCommand::Load { drafts, replace, by } => drop(plan.load_drafts(&drafts, replace, &by)?),
+        PolicyCommand::Set { drafts, by } => {
+            plan.delete_others(&drafts, &by);
+            plan.load_drafts(&drafts, true, &by)?;
+        }
+        PolicyCommand::Order { names, by } => plan.set_order(&names, &by)?,
         PolicyCommand::Enable { names, by } => plan.set_enabled(&names, true, &by)?,
         PolicyCommand::Disable { names, by } => plan.set_enabled(&names, false, &by)?,
         PolicyCommand::Delete { names, by } => plan.delete_named(&names, &by)?,
@@ -196,6 +220,11 @@ pub fn with_named(
 pub fn unknown_policy(place: usize, name: &Arc<str>) -> BadPolicy {
     let message = format!("there is no policy `{name}`");
     let problem = PolicyProblem { field: "name", message, hint: "`unstuck policy list` lists them" };
+    BadPolicy { place, name: Some(name.clone()), problem }
+}
+
+fn order_problem(place: usize, name: &Arc<str>, message: &str, hint: &'static str) -> BadPolicy {
+    let problem = PolicyProblem { field: "names", message: message.to_owned(), hint };
     BadPolicy { place, name: Some(name.clone()), problem }
 }
 
@@ -346,13 +375,66 @@ impl<F: FnMut() -> Arc<str>> PolicyChanges<F> {
         Ok(())
     }
 
+    /// Deletes the policies that none of the drafts would take the place of, and records each.
+    fn delete_others(&mut self, drafts: &[PolicyDraft], by: &Actor) {
+        let stays = |policy: &Policy| {
+            let is_meant = |draft: &PolicyDraft| {
+                draft.id.as_ref() == Some(&policy.id) || draft.name.as_ref() == Some(&policy.name)
+            };
+            drafts.iter().any(is_meant)
+        };
+        let (stay, go): (Vec<Policy>, Vec<Policy>) =
+            std::mem::take(&mut self.policies).into_iter().partition(stays);
+        self.policies = stay;
+        for policy in go {
+            self.record_change(Some(policy), None, by);
+        }
+    }
+
+    /// Sets priorities so that the policies match in this order, which has to name every one of them once.
+    fn set_order(&mut self, names: &[Arc<str>], by: &Actor) -> Result<(), Vec<BadPolicy>> {
+        let places = self.find_positions(names)?;
+        let mut problems = Vec::new();
+        let mut seen: Vec<usize> = Vec::new();
+        for (place, name) in names.iter().enumerate() {
+            let found = self.find_position(name);
+            if found.is_some_and(|found| seen.contains(&found)) {
+                let hint = "name each policy once";
+                problems.push(order_problem(place, name, "it is named twice", hint));
+            }
+            seen.extend(found);
+        }
+        for (place, policy) in self.policies.iter().enumerate().filter(|(place, _)| !places.contains(place)) {
+            let hint = "an order names every policy, the first to match first";
+            problems.push(order_problem(names.len() + place, &policy.name, "it is not in the order", hint));
+        }
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        for (from_the_end, place) in (1..).zip(places.iter().rev()) {
+            let priority = PRIORITY_STEP.saturating_mul(from_the_end);
+            let before = self.policies[*place].clone();
+            let is_same = before.priority == priority && before.is_priority_set;
+            let version = before.version.saturating_add(u32::from(!is_same));
+            let after = Policy { priority, is_priority_set: true, version, ..before.clone() };
+            self.policies[*place] = after.clone();
+            self.record_change(Some(before), Some(after), by);
+        }
+        Ok(())
+    }
+
+    /// Finds the position of the policy with this name or id.
+    fn find_position(&self, name: &Arc<str>) -> Option<usize> {
+        let by_name = self.policies.iter().position(|policy| policy.name == *name);
+        by_name.or_else(|| self.policies.iter().position(|policy| policy.id == *name))
+    }
+
     /// Finds the positions of the policies with these names or ids, each once; or reports every unknown name.
     fn find_positions(&self, names: &[Arc<str>]) -> Result<Vec<usize>, Vec<BadPolicy>> {
         let mut places = Vec::new();
         let mut problems = Vec::new();
         for (place, name) in names.iter().enumerate() {
-            let by_name = self.policies.iter().position(|policy| policy.name == *name);
-            match by_name.or_else(|| self.policies.iter().position(|policy| policy.id == *name)) {
+            match self.find_position(name) {
                 Some(found) if places.contains(&found) => {}
                 Some(found) => places.push(found),
                 None => problems.push(unknown_policy(place, name)),

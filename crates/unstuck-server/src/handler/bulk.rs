@@ -1,6 +1,7 @@
 //! Bulk actions: begun, listed, shown, and changed.
 
 use axum::http::StatusCode;
+use unstuck_api::bulk::ResultKind;
 use unstuck_api::http::{BulkAction, BulkBody, ReasonBody, RerunWhat};
 use unstuck_api::request::{BulkOperation, BulkRequest, BulkVerb, NewBulk, Query, Request, RerunScope};
 
@@ -98,6 +99,7 @@ pub(crate) fn targets(call: &Call) -> Answered {
     let from = call.parameters.number("after").unwrap_or(0);
     call.query(&Query::BulkTargets {
         bulk: call.part("bulk").to_owned(),
+        result: call.parameters.text("result").and_then(ResultKind::of_code),
         from,
         limit: call.limit(TARGETS_PAGE),
     })

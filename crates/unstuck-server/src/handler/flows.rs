@@ -5,6 +5,7 @@ use unstuck_api::request::{FlowOperation, FlowRequest, Request};
 use unstuck_api::{ProblemDocument, ProblemType};
 use unstuck_core::id::FlowId;
 use unstuck_service::apply_flows::{list_flows, list_versions, show_flow};
+use unstuck_service::service::name_similar_flow;
 
 use super::runs::PAGE;
 use crate::answer::{Answer, Content};
@@ -45,7 +46,9 @@ pub(crate) fn list(call: &Call) -> Answered {
 /// Shows a version of a flow.
 pub(crate) fn show(call: &Call) -> Answered {
     let (name, version) = (call.part("flow"), call.parameters.text("version"));
-    let view = show_flow(call.app.reader(), &call.app.service.flows, name, version)?;
+    let reader = call.app.reader();
+    let view = show_flow(reader, &call.app.service.flows, name, version)
+        .map_err(|error| name_similar_flow(reader, error))?;
     call.answer_if_changed(&format!("\"{}\"", view.id), || Answer::view(&view))
 }
 

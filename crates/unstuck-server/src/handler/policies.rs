@@ -5,13 +5,13 @@ use jiff::Timestamp;
 use unstuck_api::http::{
     ApplyBody, NamesBody, PausePoliciesBody, ReasonBody, TrialBody, UnpausePoliciesBody,
 };
-use unstuck_api::policies::PolicyChangesView;
+use unstuck_api::policies::{PolicyChangesView, PolicyDetails, PolicyDocument};
 use unstuck_api::request::{
     PastErrors, PolicyOperation, PolicyRequest, PolicyToTry, Query, Request, TrialQuery,
 };
 use unstuck_api::trials::TrialsView;
 use unstuck_api::{ProblemDocument, ProblemPart, ProblemType};
-use unstuck_service::policies::{read_policy_file, write_policy_file};
+use unstuck_service::policies::{load_set_version, read_policy_file, write_policy_file};
 
 use super::read_view;
 use crate::answer::{Answer, Content};
@@ -26,22 +26,76 @@ const RATE: u32 = 50;
 const AUDIT_PAGE: usize = 20;
 
 pub(crate) fn list(call: &Call) -> Answered {
-    if !call.accepts("application/yaml") {
-        return call.query(&Query::Policies);
-    }
-    let file = write_policy_file(call.app.reader())?;
-    Ok(Answer::new(StatusCode::OK, Content::Yaml(file)))
+    let version = load_set_version(call.app.reader())?;
+    call.answer_if_changed(&format!("\"{version}\""), || {
+        if call.accepts("application/yaml") {
+            let file = write_policy_file(call.app.reader(), &[])?;
+            return Ok(Answer::new(StatusCode::OK, Content::Yaml(file)));
+        }
+        call.query(&Query::Policies)
+    })
 }
 
 pub(crate) fn show(call: &Call) -> Answered {
-    call.query(&Query::Policy { name: call.part("name").to_owned() })
+    let name = call.part("name").to_owned();
+    let json = call.query_json(&Query::Policy { name: name.clone() })?;
+    let found: PolicyDetails = read_view(&json)?;
+    let id = found.line.policy.id.unwrap_or_default();
+    let etag = format!("\"{id}.{}\"", found.line.version);
+    call.answer_if_changed(&etag, || {
+        if call.accepts("application/yaml") {
+            let file = write_policy_file(call.app.reader(), &[name])?;
+            return Ok(Answer::new(StatusCode::OK, Content::Yaml(file)));
+        }
+        Ok(Answer::json(json))
+    })
 }
 
 /// Adds or changes policies: one, a list, or a file, as a whole or not at all.
 pub(crate) fn load_file(call: &Call) -> Answered {
     let drafts = read_policy_file(call.body_text()?)?;
     let replace = call.parameters.flag("replace").unwrap_or(false);
-    let answer = change(call, PolicyOperation::Load { drafts: drafts.clone(), replace })?;
+    load(call, &drafts, PolicyOperation::Load { drafts: drafts.clone(), replace })
+}
+
+/// Replaces all policies: those that are not given are deleted.
+pub(crate) fn replace_all(call: &Call) -> Answered {
+    let text = call.body_text()?;
+    let is_empty = serde_json::from_str::<[(); 0]>(text).is_ok();
+    let drafts = if is_empty { Vec::new() } else { read_policy_file(text)? };
+    load(call, &drafts, PolicyOperation::Set { drafts: drafts.clone() })
+}
+
+/// Adds or replaces the policy that the path names.
+pub(crate) fn replace_one(call: &Call) -> Answered {
+    let drafts = read_policy_file(call.body_text()?)?;
+    let name = call.part("name");
+    match drafts.as_slice() {
+        [draft] if draft.name == name || draft.id.as_deref() == Some(name) => {}
+        [draft] => {
+            let sentence = format!("the path names `{name}`, and the policy is `{}`", draft.name);
+            return Err(Problem::bad_field("name", sentence + "; a policy keeps its name here"));
+        }
+        several => {
+            let sentence = format!(
+                "there are {} policies, and one is taken here; `PUT /v1/policies` takes all",
+                several.len()
+            );
+            return Err(Problem::new(ProblemType::BadRequest, sentence));
+        }
+    }
+    load(call, &drafts, PolicyOperation::Load { drafts: drafts.clone(), replace: true })
+}
+
+/// Puts all policies into an order.
+pub(crate) fn order(call: &Call) -> Answered {
+    let NamesBody { names, reason } = call.json()?;
+    change_for(call, PolicyOperation::Order { names }, reason)
+}
+
+/// Sends policies that were written down. What is wrong with them is a problem with each of its parts.
+fn load(call: &Call, drafts: &[PolicyDocument], what: PolicyOperation) -> Answered {
+    let answer = change_for(call, what, call.parameters.owned("reason"))?;
     let changes: PolicyChangesView = read_view(answer.json_text())?;
     if changes.refused.is_empty() {
         return Ok(answer);
@@ -70,7 +124,8 @@ fn refused_part(bad: unstuck_api::policies::RefusedDraft) -> ProblemPart {
 }
 
 pub(crate) fn delete(call: &Call) -> Answered {
-    change(call, PolicyOperation::Delete { names: vec![call.part("name").to_owned()] })
+    let reason = call.parameters.owned("reason");
+    change_for(call, PolicyOperation::Delete { names: vec![call.part("name").to_owned()] }, reason)
 }
 
 pub(crate) fn enable(call: &Call) -> Answered {
@@ -85,18 +140,18 @@ pub(crate) fn disable(call: &Call) -> Answered {
 
 /// Enables, disables or deletes several policies, as a whole or not at all.
 pub(crate) fn enable_many(call: &Call) -> Answered {
-    let NamesBody { names } = call.json()?;
-    change(call, PolicyOperation::Enable { names })
+    let NamesBody { names, reason } = call.json()?;
+    change_for(call, PolicyOperation::Enable { names }, reason)
 }
 
 pub(crate) fn disable_many(call: &Call) -> Answered {
-    let NamesBody { names } = call.json()?;
-    change(call, PolicyOperation::Disable { names })
+    let NamesBody { names, reason } = call.json()?;
+    change_for(call, PolicyOperation::Disable { names }, reason)
 }
 
 pub(crate) fn delete_many(call: &Call) -> Answered {
-    let NamesBody { names } = call.json()?;
-    change(call, PolicyOperation::Delete { names })
+    let NamesBody { names, reason } = call.json()?;
+    change_for(call, PolicyOperation::Delete { names }, reason)
 }
 
 pub(crate) fn pause(call: &Call) -> Answered {
@@ -110,8 +165,8 @@ pub(crate) fn unpause(call: &Call) -> Answered {
 }
 
 pub(crate) fn apply(call: &Call) -> Answered {
-    let ApplyBody { names, rate } = call.json()?;
-    change(call, PolicyOperation::Apply { names, rate: rate.unwrap_or(RATE) })
+    let ApplyBody { names, rate, reason } = call.json()?;
+    change(call, PolicyOperation::Apply { names, rate: rate.unwrap_or(RATE), reason })
 }
 
 /// Shows what policies would do to what is in error now.
@@ -177,5 +232,6 @@ fn change(call: &Call, what: PolicyOperation) -> Answered {
 
 /// The same, with a reason that only the audit has a place for.
 fn change_for(call: &Call, what: PolicyOperation, reason: Option<String>) -> Answered {
-    call.change_because(&Request::Policies(PolicyRequest { by: call.by(), what }), reason)
+    let dry_run = call.parameters.flag("dryRun").unwrap_or(false);
+    call.change_because(&Request::Policies(PolicyRequest { by: call.by(), dry_run, what }), reason)
 }

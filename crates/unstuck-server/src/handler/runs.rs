@@ -13,6 +13,7 @@ use unstuck_service::show::build_run_document;
 use crate::answer::{Answer, Content};
 use crate::call::{Call, EVENTS_HEADER};
 use crate::dispatch::{run_blocking, take_turn};
+use crate::event_cursor::EventCursor;
 use crate::problem::Problem;
 use crate::route::{Answered, BoxFuture};
 use crate::waiting::{Until, wait_for_run};
@@ -110,7 +111,7 @@ pub(crate) fn show(call: Call) -> BoxFuture<Answered> {
 }
 
 fn show_now(call: &Call) -> Answered {
-    let cursor = call.app.reader().cursor().ok();
+    let cursor = EventCursor::end(call.app.reader()).ok();
     let id = find_run(call.app.reader(), &call.app.service.flows, call.part("run"))?;
     if call.caller.is_limited() {
         call.check_flow_of(&id.to_string())?;

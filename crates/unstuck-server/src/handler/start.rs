@@ -11,7 +11,7 @@ use unstuck_core::id::RunId;
 use unstuck_engine::request::{EngineError, StartRun};
 use unstuck_engine::runtime::Reply;
 use unstuck_service::ServiceError;
-use unstuck_service::service::now;
+use unstuck_service::service::{name_similar_flow, now};
 use unstuck_service::start_run::{StartFlows, StartedRun, build_start, build_started_view, read_started};
 
 use super::read_view;
@@ -38,7 +38,8 @@ pub(crate) fn start(call: Call) -> BoxFuture<Answered> {
             asked.caller.check_flow(&body.flow)?;
             let mut flows = StartFlows::new(asked.app.service.allow_run);
             let (service, reader) = (&asked.app.service, asked.app.reader());
-            Ok(build_start(service, reader, &mut flows, body, &asked.by(), now())?)
+            let start = build_start(service, reader, &mut flows, body, &asked.by(), now());
+            Ok(start.map_err(|error| name_similar_flow(reader, error))?)
         })
         .await?;
         let started = read_reply(submit(&app, order).await)?;

@@ -70,6 +70,24 @@ pub(crate) fn list_entries(
     let mut rows = statement
         .query(rusqlite::params_from_iter(values.iter().map(|value| &**value)))
         .map_err(store_error)?;
+    collect_entries(&mut rows)
+}
+
+/// Lists entries, oldest first, after this one, at most `limit`.
+pub(crate) fn list_entries_after(
+    connection: &Connection,
+    after: AuditEntryId,
+    limit: usize,
+) -> Result<Vec<AuditEntry>, StoreError> {
+    let sql = "SELECT id, body, sum FROM audit WHERE id > ?1 ORDER BY id LIMIT ?2";
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    let after = i64::try_from(after.0).unwrap_or(i64::MAX);
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut rows = statement.query([after, most]).map_err(store_error)?;
+    collect_entries(&mut rows)
+}
+
+fn collect_entries(rows: &mut rusqlite::Rows<'_>) -> Result<Vec<AuditEntry>, StoreError> {
     let mut entries = Vec::new();
     while let Some(row) = rows.next().map_err(store_error)? {
         let (id, read) = read_entry(row)?;

@@ -101,21 +101,47 @@ pub(crate) fn list_errors(
     after: Option<ErrorId>,
     limit: usize,
 ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+    let next = after.map_or(Ok(0), |after| number(after.0 + 1))?;
+    let mut query = build_error_query(connection, filter, next, i64::MAX)?;
+    query.limit(" ORDER BY id LIMIT ?", limit);
+    query.rows(connection, read_error)
+}
+
+/// Lists recorded errors, newest first.
+pub(crate) fn list_errors_before(
+    connection: &Connection,
+    filter: &ErrorFilter,
+    before: Option<ErrorId>,
+    limit: usize,
+) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+    let end = before.map_or(Ok(i64::MAX), |before| number(before.0))?;
+    let mut query = build_error_query(connection, filter, 0, end)?;
+    query.limit(" ORDER BY id DESC LIMIT ?", limit);
+    query.rows(connection, read_error)
+}
+
+/// Builds the query of errors that fit, with an id from `first` on and below `end`.
+fn build_error_query(
+    connection: &Connection,
+    filter: &ErrorFilter,
+    first: i64,
+    end: i64,
+) -> Result<Query, StoreError> {
     let ErrorFilter { since, until, group, flow, action } = filter;
     // Ids grow with time, so a span of time is a span of ids, and nothing outside of it is read.
-    let next = after.map_or(Ok(0), |after| number(after.0 + 1))?;
-    let first = since.map_or(Ok(0), |since| find_first_error_at(connection, since))?;
-    let end = until.map_or(Ok(i64::MAX), |until| find_first_error_at(connection, until))?;
+    let since = since.map_or(Ok(0), |since| find_first_error_at(connection, since))?;
+    let until = until.map_or(Ok(i64::MAX), |until| find_first_error_at(connection, until))?;
     let mut query = Query::new("SELECT id, body FROM error WHERE id >= ? AND id < ?");
-    query.values.extend([next.max(first).into(), end.into()]);
+    query.values.extend([first.max(since).into(), end.min(until).into()]);
     query.text(" AND grp = ?", group.as_ref());
     query.text(" AND flow = ?", flow.as_ref());
     query.action(action.as_ref());
-    query.limit(" ORDER BY id LIMIT ?", limit);
-    query.rows(connection, |row| {
-        let id = ErrorId(unsigned(row.get(0).map_err(store_error)?));
-        Ok((id, read_body(row, 1, "an error")?))
-    })
+    Ok(query)
+}
+
+fn read_error(row: &rusqlite::Row<'_>) -> Result<(ErrorId, ErrorRecord), StoreError> {
+    let id = ErrorId(unsigned(row.get(0).map_err(store_error)?));
+    Ok((id, read_body(row, 1, "an error")?))
 }
 
 /// Finds the first error at this time or later by the index of times; beyond all if there is none.

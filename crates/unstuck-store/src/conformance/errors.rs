@@ -44,8 +44,35 @@ pub fn errors_are_recorded_in_order<S: TestStore>(make: &mut dyn FnMut() -> S) {
             assert_eq!(driver.store.errors(&filter, None, 0), Ok(vec![]));
         }
         settle_all(&mut driver);
+        for filter in filters(&all) {
+            let newest_first: Vec<_> =
+                all.iter().rev().filter(|(_, error)| whole(&filter, error)).cloned().collect();
+            for limit in 1..6 {
+                let found = pages_before(&mut driver, &filter, limit);
+                assert_eq!(found, newest_first, "{filter:?} in pages of {limit}, newest first");
+            }
+        }
         let (store, rest) = driver.split();
         driver = rest.continue_with(store.reopen());
+    }
+}
+
+/// All pages of what is durable, newest first.
+fn pages_before<S: TestStore>(
+    driver: &mut Driver<S>,
+    filter: &ErrorFilter,
+    limit: usize,
+) -> Vec<(ErrorId, ErrorRecord)> {
+    let reader = driver.store.reader();
+    let mut found: Vec<(ErrorId, ErrorRecord)> = Vec::new();
+    loop {
+        let before = found.last().map(|(id, _)| *id);
+        let page = reader.errors_before(filter, before, limit).expect("reads");
+        assert!(page.len() <= limit);
+        if page.is_empty() {
+            return found;
+        }
+        found.extend(page);
     }
 }
 

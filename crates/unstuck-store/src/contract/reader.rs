@@ -135,6 +135,10 @@ pub trait Reader: Send + Sync {
         limit: usize,
     ) -> Result<Vec<AuditEntry>, StoreError>;
 
+    /// Lists who changed what, oldest first, after the entry `after`, at most `limit`: each entry has a larger number than all
+    /// that were durable before it.
+    fn audit_after(&self, after: AuditEntryId, limit: usize) -> Result<Vec<AuditEntry>, StoreError>;
+
     /// Finds the request that was carried out under a key. One that
     /// [stands for it no more](crate::contract::is_expired) may be found for a while.
     fn idempotency(&self, scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError>;
@@ -147,6 +151,14 @@ pub trait Reader: Send + Sync {
         &self,
         filter: &ErrorFilter,
         after: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError>;
+
+    /// Lists recorded errors, newest first, before the id `before`, at most `limit`.
+    fn errors_before(
+        &self,
+        filter: &ErrorFilter,
+        before: Option<ErrorId>,
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError>;
 

@@ -41,6 +41,11 @@ impl Cursor {
     pub fn position(&self) -> u64 {
         self.position
     }
+
+    /// Which life of the store it is of.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
 }
 
 impl fmt::Display for Cursor {

@@ -101,16 +101,19 @@ impl Errors {
         after: Option<ErrorId>,
         limit: usize,
     ) -> Vec<(ErrorId, ErrorRecord)> {
-        let wanted = |record: &ErrorRecord| {
-            let ErrorFilter { since, until, group, flow, action } = filter;
-            since.is_none_or(|since| record.at >= since)
-                && until.is_none_or(|until| record.at < until)
-                && matches_text(group.as_ref(), &record.group)
-                && matches_text(flow.as_ref(), &record.root_flow)
-                && action.as_ref().is_none_or(|action| record.is_of_action(action))
-        };
         let found = self.records.range((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded));
-        let found = found.filter(|(_, record)| wanted(record)).take(limit);
+        let found = found.filter(|(_, record)| accepts(filter, record)).take(limit);
+        found.map(|(id, record)| (*id, record.clone())).collect()
+    }
+
+    pub(super) fn list_errors_before(
+        &self,
+        filter: &ErrorFilter,
+        before: Option<ErrorId>,
+        limit: usize,
+    ) -> Vec<(ErrorId, ErrorRecord)> {
+        let found = self.records.range((Bound::Unbounded, before.map_or(Bound::Unbounded, Bound::Excluded)));
+        let found = found.rev().filter(|(_, record)| accepts(filter, record)).take(limit);
         found.map(|(id, record)| (*id, record.clone())).collect()
     }
 
@@ -200,6 +203,15 @@ impl Group {
             flows: BTreeMap::new(),
         }
     }
+}
+
+fn accepts(filter: &ErrorFilter, record: &ErrorRecord) -> bool {
+    let ErrorFilter { since, until, group, flow, action } = filter;
+    since.is_none_or(|since| record.at >= since)
+        && until.is_none_or(|until| record.at < until)
+        && matches_text(group.as_ref(), &record.group)
+        && matches_text(flow.as_ref(), &record.root_flow)
+        && action.as_ref().is_none_or(|action| record.is_of_action(action))
 }
 
 fn matches_text(wanted: Option<&Arc<str>>, found: &Arc<str>) -> bool {

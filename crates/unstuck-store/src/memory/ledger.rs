@@ -60,6 +60,12 @@ impl RequestLedger {
     }
 
     /// Lists entries that fit, newest first, before this one, at most `limit`.
+    pub(super) fn list_after(&self, after: AuditEntryId, limit: usize) -> Vec<AuditEntry> {
+        let numbered = (1..).map(AuditEntryId).zip(&self.audit);
+        let found = numbered.skip_while(|(id, _)| *id <= after).take(limit);
+        found.map(|(id, entry)| (id, entry.clone())).collect()
+    }
+
     pub(super) fn list(
         &self,
         filter: &AuditFilter,

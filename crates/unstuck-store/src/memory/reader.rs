@@ -271,6 +271,10 @@ impl Reader for MemoryReader {
         Ok(self.state().ledger.list(filter, before, limit))
     }
 
+    fn audit_after(&self, after: AuditEntryId, limit: usize) -> Result<Vec<AuditEntry>, StoreError> {
+        Ok(self.state().ledger.list_after(after, limit))
+    }
+
     fn idempotency(&self, scope: &str, key: &str) -> Result<Option<IdempotencyRecord>, StoreError> {
         Ok(self.state().ledger.find(scope, key))
     }
@@ -286,6 +290,15 @@ impl Reader for MemoryReader {
         limit: usize,
     ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
         Ok(self.state().errors.list_errors(filter, after, limit))
+    }
+
+    fn errors_before(
+        &self,
+        filter: &ErrorFilter,
+        before: Option<ErrorId>,
+        limit: usize,
+    ) -> Result<Vec<(ErrorId, ErrorRecord)>, StoreError> {
+        Ok(self.state().errors.list_errors_before(filter, before, limit))
     }
 
     fn open_errors(

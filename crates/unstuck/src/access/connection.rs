@@ -63,12 +63,22 @@ impl StoreLocation {
 
     /// Sends a request about policies. Loading creates the store, because policies may be there before the first run.
     pub(crate) fn change_policies(&self, what: PolicyOperation) -> Result<Answer, CommandError> {
+        self.change_or_try_policies(what, false)
+    }
+
+    /// The same; with `dry_run` nothing is changed.
+    pub(crate) fn change_or_try_policies(
+        &self,
+        what: PolicyOperation,
+        dry_run: bool,
+    ) -> Result<Answer, CommandError> {
         // Policies may be loaded before the first run.
-        let makes_store = matches!(what, PolicyOperation::Load { .. });
+        let makes_store = matches!(what, PolicyOperation::Load { .. } | PolicyOperation::Set { .. });
         if makes_store && !self.has_store() {
             self.create_folder()?;
         }
-        self.send_or_handle_request(&Request::Policies(PolicyRequest { by: user_name(), what }), makes_store)
+        let request = PolicyRequest { by: user_name(), dry_run, what };
+        self.send_or_handle_request(&Request::Policies(request), makes_store)
     }
 
     /// Starts a run. Without a server it is stored, and executed by the next server of the store.

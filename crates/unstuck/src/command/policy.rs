@@ -6,6 +6,7 @@ mod backtest;
 mod export;
 mod list;
 pub(crate) mod load;
+mod order;
 mod pause;
 mod preview;
 mod show;
@@ -49,6 +50,7 @@ enum Command {
     Disable(switch::Arguments),
     /// Delete policies. Steps they have scheduled are matched again when they come due.
     Delete(switch::Arguments),
+    Order(order::Arguments),
     Apply(apply::Arguments),
     Pause(pause::Pause),
     Unpause(pause::Unpause),
@@ -68,6 +70,7 @@ impl Arguments {
             Command::Enable(switch) => switch.enable(format),
             Command::Disable(switch) => switch.disable(format),
             Command::Delete(switch) => switch.delete(format),
+            Command::Order(order) => order.execute(format),
             Command::Apply(apply) => apply.execute(format),
             Command::Pause(pause) => pause.execute(format),
             Command::Unpause(unpause) => unpause.execute(format),

@@ -43,14 +43,9 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     tell("history", &[0], &["history", &run, "--limit", "2"]);
     tell("logs", &[0], &["logs", &run]);
     tell("status", &[0], &["status"]);
-    tell("policyChanges", &[0], &["policy", "load", &policies]);
-    tell("policies", &[0], &["policy", "list"]);
-    tell("policy", &[0], &["policy", "show", "later"]);
-    tell("policyAudit", &[0], &["policy", "audit"]);
-    tell("trials", &[0], &["policy", "preview", &policies]);
-    tell("trials", &[0], &["policy", "backtest", "later", "--since", "1h"]);
-    tell("policyApplied", &[0], &["policy", "apply"]);
-    tell("policyApplied", &[0], &["policy", "apply", "never"]);
+    for (name, command) in policy_commands(&policies) {
+        tell(name, &[0], &command);
+    }
     tell("policyPause", &[0], &["policy", "pause", "--reason", "look first"]);
     tell("run", &[0], &["show", &run]);
     tell("policyPause", &[0], &["policy", "unpause"]);
@@ -65,6 +60,8 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     );
     let group = groups["groups"][0]["group"].as_str().expect("a name").to_owned();
     tell("errorGroup", &[0], &["errors", "show", &group]);
+    tell("openErrors", &[0], &["errors", "open", &group]);
+    tell("errorRecords", &[0], &["errors", "records", &group, "--since", "1h"]);
     tell("suggestion", &[0], &["policy", "suggest", &group]);
     tell("bulkBegun", &[0], &["resume", "--flow", "shapes", "--dry-run"]);
     tell("bulk", &[0, 1], &["ack", "--flow", "shapes", "--reason", "known"]);
@@ -89,6 +86,24 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     tell("weakPoints", &[0], &["rehearse", &flow, "--plan", "auto", "--max-pairs", "3"]);
     found.extend(token_and_flow_documents(&store, &flow));
     found
+}
+
+/// Commands about policies that are not paused, in order, by the name of what they print.
+fn policy_commands(policies: &str) -> Vec<(&'static str, Vec<&str>)> {
+    vec![
+        ("policyChanges", vec!["policy", "load", policies, "--dry-run"]),
+        ("policyChanges", vec!["policy", "load", policies]),
+        ("policyChanges", vec!["policy", "order", "never", "later"]),
+        ("policies", vec!["policy", "list"]),
+        ("policy", vec!["policy", "show", "later"]),
+        ("policyAudit", vec!["policy", "audit"]),
+        ("trials", vec!["policy", "preview", policies]),
+        ("trials", vec!["policy", "backtest", "later", "--since", "1h"]),
+        ("policyApplied", vec!["policy", "apply", "--dry-run"]),
+        ("policyApplied", vec!["policy", "apply"]),
+        ("policyChanges", vec!["policy", "load", policies, "--replace-all", "--dry-run"]),
+        ("policyApplied", vec!["policy", "apply", "never"]),
+    ]
 }
 
 fn token_and_flow_documents(store: &Store, flow: &str) -> Vec<(&'static str, String, Value)> {

@@ -115,6 +115,10 @@ fn body_of(operation: &str) -> Option<Value> {
         "signalRun" => json!({"name": "approve"}),
         "signalKey" => json!({"flow": "order", "key": "o-1", "name": "approve"}),
         "loadPolicies" => json!({"name": "more", "flow": "held", "maxAttempts": 2, "backOff": {"delay": 1}}),
+        "replacePolicies" | "replacePolicy" => {
+            json!({"name": "later", "flow": "broken", "maxAttempts": 8, "backOff": {"delay": 86_400}})
+        }
+        "orderPolicies" => json!({"names": ["more", "later"]}),
         "previewPolicies" => json!({"names": ["later"]}),
         "backtestPolicies" => json!({"names": ["later"], "since": "1h"}),
         "beginBulk" => json!({"action": "resume", "flow": "broken"}),
@@ -212,6 +216,7 @@ fn what_is_answered_only_sometimes_is_described_too() {
     description.check("getRunOfKey", &ask("/v1/flows/quick/keys/k", "If-None-Match", "*"));
     description.check("explainRun", &ask(&format!("{path}/explain"), "Accept", "text/plain"));
     description.check("listPolicies", &ask("/v1/policies", "Accept", "application/yaml"));
+    description.check("listPolicies", &ask("/v1/policies", "If-None-Match", "*"));
     let order = json!({"action": "cancel", "flow": "held"});
     description.check("beginBulk", &server.post("/v1/bulk?dryRun=true", &order));
     let chosen = server.post(&format!("{path}/choose"), &json!({"step": "upload", "choice": "none"}));
@@ -279,6 +284,16 @@ fn an_event_of_a_stream_is_as_it_is_described() {
     server.start_run("held");
     for event in EventStream::open(&server, &format!("?after={begin}"), None).until_caught_up() {
         description.validate(&json!({"$ref": "#/components/schemas/streamEvent"}), &event, "streamEvents");
+    }
+    let policy = json!({"name": "later", "flow": "held", "maxAttempts": 2, "backOff": {"delay": 60}});
+    server.post("/v1/policies", &policy).with(200);
+    server.post("/v1/bulk", &json!({"action": "cancel", "flow": "held"})).with(202);
+    assert_eq!(server.delete("/v1/flows/quick?reason=old").status, 204);
+    let others = format!("?after={begin}&class=flow&class=policy&class=bulk");
+    let told = EventStream::open(&server, &others, None).until_caught_up();
+    assert_eq!(told.len(), 3, "{told:?}");
+    for event in told {
+        description.validate(&json!({"$ref": "#/components/schemas/streamChange"}), &event, "streamEvents");
     }
 }
 

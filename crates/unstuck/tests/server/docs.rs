@@ -83,7 +83,7 @@ fn normalize(text: &str) -> String {
         });
         let is_time = word.len() >= 20 && word.ends_with('Z') && word.contains('T');
         let is_hex = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let is_cursor = word.split('.').count() == 3 && word.split('.').all(is_hex) && word.len() > 10;
+        let is_cursor = word.split('.').count() == 4 && word.split('.').all(is_hex) && word.len() > 10;
         let is_request = word
             .split_once('-')
             .is_some_and(|(begin, number)| begin.len() > 8 && is_hex(begin) && is_hex(number));

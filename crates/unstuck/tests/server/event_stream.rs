@@ -102,7 +102,7 @@ impl EventStream {
             let message = self.next().expect("the stream goes on");
             match message.kind.as_str() {
                 "caughtUp" => return events,
-                "run" => events.push(message.data),
+                "run" | "flow" | "policy" | "bulk" => events.push(message.data),
                 other => panic!("what is {other}?"),
             }
         }

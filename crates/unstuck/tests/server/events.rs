@@ -176,3 +176,86 @@ fn the_events_of_a_run_that_was_forgotten_are_left_out() {
     let told = EventStream::open(&server, &format!("?after={begin}"), None).until_caught_up();
     assert!(!told.is_empty() && told.iter().all(|event| event["run"] == kept.as_str()), "{told:?}");
 }
+
+/// The facts of what has happened after a cursor, by a filter.
+fn facts_after(server: &Server, cursor: &str, filter: &str) -> Vec<String> {
+    let told = EventStream::open(server, &format!("?after={cursor}&{filter}"), None).until_caught_up();
+    let facts = told.iter().flat_map(|event| event["facts"].as_array().expect("it is a list").clone());
+    facts.map(|fact| fact.as_str().expect("it is a text").to_owned()).collect()
+}
+
+#[test]
+fn flows_policies_and_bulk_actions_are_told_too_and_over_a_restart() {
+    let server = Server::start();
+    let begin = server.get("/v1/runs").header("unstuck-events").expect("it has one").to_owned();
+    let mut live = EventStream::open(&server, "?class=policy", None);
+    let policy = json!({"name": "later", "flow": "broken", "maxAttempts": 2, "backOff": {"delay": 86400}});
+    server.post("/v1/policies", &policy).with(200);
+    // Nothing else happens that would wake those who wait.
+    let mut told = std::iter::from_fn(|| live.next()).skip_while(|message| message.kind == "caughtUp");
+    let first = told.next().expect("it is told at once");
+    assert_eq!((first.kind.as_str(), &first.data["policy"]), ("policy", &json!("later")));
+    server.apply("flow: another\nsteps:\n  - {id: only, set: 1}\n").with(200);
+    assert_eq!(server.delete("/v1/flows/another?reason=old").status, 204);
+    server.start_run("broken");
+    server.post("/v1/bulk", &json!({"action": "cancel", "flow": "broken"})).with(202);
+    server.post("/v1/policies/later/disable", &json!({})).with(200);
+    server.delete("/v1/policies/later").with(200);
+    let policies = ["policy.added", "policy.disabled", "policy.deleted"];
+    let flows = ["flow.applied", "flow.deleted"];
+    let check = |server: &Server| {
+        assert_eq!(facts_after(server, &begin, "class=policy"), policies);
+        assert_eq!(facts_after(server, &begin, "class=flow"), flows);
+        assert_eq!(facts_after(server, &begin, "flow=another"), flows);
+        assert_eq!(facts_after(server, &begin, "class=bulk"), ["bulk.begun"]);
+        assert_eq!(facts_after(server, &begin, "fact=policy.deleted"), ["policy.deleted"]);
+        assert_eq!(facts_after(server, &begin, "class=flow&class=bulk").len(), 3);
+        assert_eq!(facts_after(server, &begin, "class=policy&state=held").len(), 0);
+        let deleted = EventStream::open(server, &format!("?after={begin}&fact=flow.deleted"), None);
+        let deleted = { deleted }.until_caught_up();
+        assert_eq!((&deleted[0]["reason"], &deleted[0]["by"]), (&json!("old"), &json!("user")));
+    };
+    check(&server);
+    let server = Server::start_on(&server.stop(), &[]);
+    check(&server);
+    assert_eq!(server.get("/v1/events?class=polcy").problem().0, 400);
+    for cursor in ["x", "1.2", "1.2.3.4.5", "1.2.3.x"] {
+        assert_eq!(server.get(&format!("/v1/events?after={cursor}")).problem().1, "bad-cursor", "{cursor}");
+    }
+}
+
+#[test]
+fn events_of_steps_are_told_by_action_and_the_last_of_each_run_in_an_interval() {
+    let server = Server::start();
+    let begin = server.get("/v1/runs").header("unstuck-events").expect("it has one").to_owned();
+    let (broken, held) = (server.start_run("broken"), server.start_run("held"));
+    let runs = |filter: &str| -> BTreeSet<String> {
+        let told = EventStream::open(&server, &format!("?after={begin}&{filter}"), None).until_caught_up();
+        told.iter().map(|event| name_of(event).0).collect()
+    };
+    for action in ["fetch", "broken.fetch"] {
+        assert_eq!(runs(&format!("action={action}")), [broken.clone()].into());
+    }
+    assert_eq!(runs("action=fetch&action=upload"), [broken.clone(), held.clone()].into());
+    assert_eq!(runs("action=held.fetch").len(), 0);
+    let query = format!("?after={begin}&coalesce=200ms");
+    let mut stream = EventStream::open(&server, &query, None);
+    let last = stream.until_caught_up();
+    let wanted = [("error", &broken), ("held", &held)];
+    assert_eq!(last.len(), wanted.len(), "one of each: {last:?}");
+    for (event, (state, run)) in last.iter().zip(wanted) {
+        assert_eq!((&event["state"], &event["run"]), (&json!(state), &json!(run)));
+    }
+    // It goes on, and where it says that it is, nothing before is missing.
+    server.post(&format!("/v1/runs/{broken}/resume"), &json!({})).with(200);
+    stream.until(is_end(&broken));
+}
+
+#[test]
+fn a_page_of_runs_goes_on_only_by_a_cursor() {
+    let server = Server::start();
+    for after in ["nonsense", "page.x", "run_", "@latest2"] {
+        let (status, kind, detail) = server.get(&format!("/v1/runs?after={after}")).problem();
+        assert_eq!((status, kind.as_str()), (400, "bad-cursor"), "{after}: {detail}");
+    }
+}

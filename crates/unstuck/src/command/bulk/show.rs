@@ -11,7 +11,7 @@ use crate::error::CommandError;
 use crate::view::json_text;
 use crate::view::output::Output;
 use crate::view::table::{Cell, Table};
-use unstuck_api::bulk::{BulkView, TargetView, TargetsView};
+use unstuck_api::bulk::{BulkView, ResultKind, TargetView, TargetsView};
 use unstuck_api::request::Query;
 
 /// How many targets one query reads.
@@ -31,6 +31,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     runs: bool,
 
+    /// Only targets that this became of, such as `failedAgain`.
+    #[arg(long, value_name = "RESULT", value_parser = clap::builder::PossibleValuesParser::new(ResultKind::CODES))]
+    result: Option<String>,
+
     #[command(flatten)]
     store: StoreArgument,
 }
@@ -38,25 +42,27 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   unstuck bulk show @latest
-  unstuck bulk show @latest -o json | jq -r '.targets[] | select(.result == \"failedAgain\") | .run'";
+  unstuck bulk show @latest --runs --result failedAgain
+  unstuck bulk show @latest --result failedAgain -o json | jq -r '.targets[].run'";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let place = self.store.place()?;
+        let only = self.result.as_deref().and_then(ResultKind::of_code);
         let page: BulkView = place.read(Query::Bulk { bulk: self.bulk })?.read()?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => {
-                let targets = load_targets(&place, &page.bulk)?;
+                let targets = load_targets(&place, &page.bulk, only)?;
                 let document = serde_json::to_string(&Document { page, targets });
                 let document = document.map_err(|error| CommandError::internal(error.to_string()))?;
                 stdout.line(&json_text::pretty(&document));
             }
             Format::Text => {
                 super::page::show_bulk(&page, &mut stdout, &place.option);
-                if self.runs {
+                if self.runs || only.is_some() {
                     stdout.line("");
-                    show_targets(&load_targets(&place, &page.bulk)?, &page.action, &mut stdout);
+                    show_targets(&load_targets(&place, &page.bulk, only)?, &page.action, &mut stdout);
                 }
             }
         }
@@ -74,15 +80,19 @@ struct Document {
 }
 
 /// Loads all targets, page by page.
-fn load_targets(place: &StoreLocation, bulk: &str) -> Result<Vec<TargetView>, CommandError> {
-    let mut found = Vec::new();
+fn load_targets(
+    place: &StoreLocation,
+    bulk: &str,
+    result: Option<ResultKind>,
+) -> Result<Vec<TargetView>, CommandError> {
+    let (mut found, mut from) = (Vec::new(), 0);
     loop {
-        let from = found.len() as u64;
-        let page: TargetsView =
-            place.read(Query::BulkTargets { bulk: bulk.to_owned(), from, limit: PAGE })?.read()?;
+        let wanted = Query::BulkTargets { bulk: bulk.to_owned(), result, from, limit: PAGE };
+        let page: TargetsView = place.read(wanted)?.read()?;
         found.extend(page.targets);
-        if page.next.is_none() {
-            return Ok(found);
+        match page.next {
+            Some(next) => from = next,
+            None => return Ok(found),
         }
     }
 }

@@ -29,6 +29,10 @@ pub(crate) struct Wanted {
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 
+    /// Only groups with a step that is in error now and not acknowledged.
+    #[arg(long)]
+    open: bool,
+
     /// List at most this many.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
@@ -43,12 +47,13 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
-        let is_filtered = self.flow.is_some() || self.action.is_some() || self.since.is_some();
+        let is_filtered = self.flow.is_some() || self.action.is_some() || self.since.is_some() || self.open;
         let since = self.since.map(|since| time::parse_past_time(&since, "--since")).transpose()?;
         let wanted = ErrorsQuery {
             flow: self.flow,
             action: self.action,
             since,
+            open_only: self.open,
             limit: self.limit as usize,
             after: self.after,
         };

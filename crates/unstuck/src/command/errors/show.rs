@@ -11,7 +11,7 @@ use crate::view::paused_policies;
 use crate::view::style;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
-use unstuck_api::errors::{ErrorGroupDetails, ErrorGroupView, OpenErrorView};
+use unstuck_api::errors::{ErrorGroupDetails, ErrorGroupView, ErrorView, OpenErrorView};
 use unstuck_api::request::Query;
 use unstuck_service::errors::why_no_policy;
 
@@ -67,13 +67,15 @@ fn show_group(page: &ErrorGroupDetails, stdout: &mut Output, option: &str) {
         let left_out = (group.open + group.acknowledged).saturating_sub(page.now.len() as u64);
         write_table(&open_errors_table(&page.now), stdout);
         if left_out > 0 {
-            stdout.line(&format!("and {left_out} more"));
+            let all =
+                format!("and {left_out} more; all of them: unstuck errors open {}{option}", group.group);
+            stdout.line(&all);
         }
     }
     paused_policies::show_paused(group.policies_paused.as_ref(), stdout, option);
     if !group.examples.is_empty() {
         stdout.line("");
-        write_table(&examples_table(group), stdout);
+        write_table(&errors_table("EXAMPLES", &group.examples), stdout);
     }
     let advice = match why_no_policy(group) {
         None => format!("To write a policy for it: unstuck policy suggest {}{option}", group.group),
@@ -100,7 +102,7 @@ fn describe_open_errors(group: &ErrorGroupView) -> String {
     parts.join("; ")
 }
 
-fn open_errors_table(now: &[OpenErrorView]) -> Table {
+pub(super) fn open_errors_table(now: &[OpenErrorView]) -> Table {
     let shown = now.iter().flat_map(|open| [Some(open.since), open.next_auto_resume]).flatten();
     let times = local_time::Column::of(shown);
     let mut table = Table::new(&["IN ERROR NOW", "STEP", "ROUND", &times.title("SINCE"), "NEXT", "CAUSE"]);
@@ -122,10 +124,10 @@ fn open_errors_table(now: &[OpenErrorView]) -> Table {
     table
 }
 
-fn examples_table(group: &ErrorGroupView) -> Table {
-    let times = local_time::Column::of(group.examples.iter().map(|example| example.at));
-    let mut table = Table::new(&[&times.title("EXAMPLES"), "RUN", "STEP", "ATTEMPT", "CAUSE"]);
-    for example in &group.examples {
+pub(super) fn errors_table(title: &str, errors: &[ErrorView]) -> Table {
+    let times = local_time::Column::of(errors.iter().map(|error| error.at));
+    let mut table = Table::new(&[&times.title(title), "RUN", "STEP", "ATTEMPT", "CAUSE"]);
+    for example in errors {
         table.row(vec![
             Cell::new(times.cell(example.at)),
             Cell::new(&example.run),
@@ -137,7 +139,7 @@ fn examples_table(group: &ErrorGroupView) -> Table {
     table
 }
 
-fn write_table(table: &Table, stdout: &mut Output) {
+pub(super) fn write_table(table: &Table, stdout: &mut Output) {
     for line in table.lines(stdout.width(), stdout.look) {
         stdout.line(&line);
     }

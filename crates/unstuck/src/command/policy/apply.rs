@@ -28,27 +28,37 @@ pub(crate) struct Arguments {
     #[arg(long, alias = "pace", value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     rate: u32,
 
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Why, for the record.
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
+
     #[command(flatten)]
     store: StoreArgument,
 }
 
 const EXAMPLES: &str = "\
 Examples:
+  unstuck policy apply --dry-run
   unstuck policy apply
   unstuck policy apply resume-connection-reset --rate 5";
 
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
-        let what = PolicyOperation::Apply { names: self.names, rate: self.rate };
+        let what = PolicyOperation::Apply { names: self.names, rate: self.rate, reason: self.reason };
         let place = self.store.place()?;
-        let answer = place.change_policies(what)?;
+        let answer = place.change_or_try_policies(what, self.dry_run)?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&answer.pretty()),
             Format::Text => {
                 let applied: AppliedView = answer.read()?;
-                let AppliedView { moved, unscheduled, unchanged, .. } = applied;
-                let mut parts = vec![format!("{} scheduled", count(moved, "step", "steps"))];
+                let AppliedView { moved, unscheduled, unchanged, dry_run, .. } = applied;
+                let would_be = if dry_run { "would be " } else { "" };
+                let mut parts = vec![format!("{} {would_be}scheduled", count(moved, "step", "steps"))];
                 if unscheduled > 0 {
                     parts.push(format!("{unscheduled} unscheduled because no policy matches any more"));
                 }

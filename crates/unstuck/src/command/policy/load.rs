@@ -34,6 +34,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     replace: bool,
 
+    /// Replace all policies: those that are not in the files are deleted.
+    #[arg(long, conflicts_with = "replace")]
+    replace_all: bool,
+
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+
     #[command(flatten)]
     store: StoreArgument,
 }
@@ -42,6 +50,7 @@ const EXAMPLES: &str = "\
 Examples:
   unstuck policy load reset.yaml
   unstuck policy load policies/*.yaml --replace
+  unstuck policy load policies/*.yaml --replace-all --dry-run
   unstuck policy export -o json | unstuck policy load - --store other";
 
 /// A file, and the policies in it.
@@ -55,7 +64,12 @@ impl Arguments {
         let place = self.store.place()?;
         let files = read_policy_files(&self.files)?;
         let drafts = documents_of_files(&files)?;
-        let answer = place.change_policies(PolicyOperation::Load { drafts, replace: self.replace })?;
+        let what = if self.replace_all {
+            PolicyOperation::Set { drafts }
+        } else {
+            PolicyOperation::Load { drafts, replace: self.replace }
+        };
+        let answer = place.change_or_try_policies(what, self.dry_run)?;
         let ordered: PolicyChangesView = answer.read()?;
         if !ordered.refused.is_empty() {
             return Err(locate_refusals(files, &ordered));
@@ -66,7 +80,7 @@ impl Arguments {
             Format::Text => {
                 show_changes(&ordered, &mut stdout);
                 let word = if ordered.changes.len() == 1 { "Applies" } else { "Apply" };
-                if !ordered.changes.is_empty() {
+                if !ordered.changes.is_empty() && !ordered.dry_run {
                     stdout.line(&format!(
                         "{word} to new errors. To include existing ones: unstuck policy apply{}",
                         place.option
@@ -87,7 +101,11 @@ pub(super) fn show_changes(ordered: &PolicyChangesView, stdout: &mut Output) {
             Some(_) | None => String::new(),
         };
         let name = stdout.look.paint(style::BOLD, format!("`{}`", change.policy));
-        stdout.line(&format!("{} {name}{version}.", text::capitalised(&change.what)));
+        if ordered.dry_run {
+            stdout.line(&format!("{name} would be {}{version}.", change.what));
+        } else {
+            stdout.line(&format!("{} {name}{version}.", text::capitalised(&change.what)));
+        }
     }
     for new in &ordered.not_replaced {
         let warning = stdout.look.paint(style::LATER, "warning:");
@@ -95,8 +113,12 @@ pub(super) fn show_changes(ordered: &PolicyChangesView, stdout: &mut Output) {
             Some(id) => format!("no policy has the id {id} or the name `{}`", new.policy),
             None => format!("no policy has the name `{}`", new.policy),
         };
-        let what = format!("{had} yet: it was added, and nothing was replaced");
+        let was = if ordered.dry_run { ("it would be", "would be") } else { ("it was", "was") };
+        let what = format!("{had} yet: {} added, and nothing {} replaced", was.0, was.1);
         stdout.line(&format!("{warning} {}", text::visible(&what)));
+    }
+    if ordered.dry_run && ordered.changes.is_empty() {
+        stdout.line("Nothing would be changed.");
     }
     for name in &ordered.unchanged {
         stdout.line(&text::visible(&format!("`{name}` is unchanged.")));
