@@ -112,6 +112,23 @@ pub struct ReasonBody {
     pub reason: Option<String>,
 }
 
+/// Changes a run that is under way.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AmendBody {
+    /// Higher first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// By name: the new value, or `null` where the label is removed. Others stay.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, Option<String>>,
+    /// How long it may take from now on, such as `2h`, until when, such as `2030-01-31T08:30:00Z`, or `none`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
 /// Sends a signal to a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -150,6 +167,12 @@ pub struct RerunBody {
     /// A new input of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step_input: Option<Box<RawValue>>,
+    /// Whether a run that is under way is cancelled first.
+    #[serde(default, deserialize_with = "null_as_default", skip_serializing_if = "std::ops::Not::not")]
+    pub cancel_first: bool,
+    /// How long it may take, such as `2h`, or until when, if not as its flow says; `none` for no deadline.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use unstuck_api::ProblemDocument;
 use unstuck_api::http::{
-    AcknowledgeBody, ApplyBody, BulkAction, BulkBody, ChooseBody, CompleteBody, NamesBody, PausePoliciesBody,
-    ReasonBody, RerunBody, RerunWhat, ResumeBody, RotateBody, SignalBody, SkipBody, TokenBody, TrialBody,
-    UnpausePoliciesBody,
+    AcknowledgeBody, AmendBody, ApplyBody, BulkAction, BulkBody, ChooseBody, CompleteBody, NamesBody,
+    PausePoliciesBody, ReasonBody, RerunBody, RerunWhat, ResumeBody, RotateBody, SignalBody, SkipBody,
+    TokenBody, TrialBody, UnpausePoliciesBody,
 };
 use unstuck_api::request::{
-    BulkOperation, BulkVerb, ErrorsQuery, FlowOperation, NewBulk, PolicyOperation, PolicyToTry, Query,
-    Request, RerunScope, RunOperation, RunsQuery, TokenOperation, TrialQuery,
+    AmendRequest, BulkOperation, BulkVerb, ErrorsQuery, FlowOperation, ItemsQuery, NewBulk, PolicyOperation,
+    PolicyToTry, Query, Request, RerunScope, RunOperation, RunsQuery, TokenOperation, TrialQuery,
 };
 
 use crate::client::{HttpAnswer, read_problem};
@@ -97,7 +97,12 @@ fn call_of_query(query: &Query) -> Option<HttpCall> {
             let call = HttpCall::get(&["v1", "runs", "counts"]);
             with_filters(call, &wanted.filter).with("by", Some(wanted.by.word()))
         }
-        Query::Show { run } => get(&["v1", "runs", run]),
+        Query::Show { run, options } => get(&["v1", "runs", run])
+            .with("generation", options.generation)
+            .with("items", options.items)
+            .with("payloads", options.leaves_out_payloads.then_some(false)),
+        Query::Items(wanted) => call_of_items(wanted),
+        Query::Payload { run, of } => get(&["v1", "runs", run, "payload"]).with("of", Some(of)),
         Query::Explain { run } => get(&["v1", "runs", run, "explain"]),
         Query::ExplainPage { run, columns } => {
             let call = get(&["v1", "runs", run, "explain"]).with("columns", *columns);
@@ -167,6 +172,12 @@ fn with_filters(mut call: HttpCall, wanted: &RunsQuery) -> HttpCall {
         .with("all", wanted.all.then_some(true))
 }
 
+fn call_of_items(wanted: &ItemsQuery) -> HttpCall {
+    let call = HttpCall::get(&["v1", "runs", &wanted.run, "items"]).with("step", wanted.step.as_ref());
+    let states = wanted.states.iter().fold(call, |call, state| call.with("state", Some(state)));
+    states.with("limit", Some(wanted.limit.min(1_000))).with("after", wanted.after.as_ref())
+}
+
 fn call_of_errors(wanted: &ErrorsQuery) -> HttpCall {
     HttpCall::get(&["v1", "errors"])
         .with("flow", wanted.flow.as_ref())
@@ -221,13 +232,26 @@ fn call_of_change(run: &str, what: &RunOperation) -> HttpCall {
         RunOperation::Pause { reason } => act(run, "pause", &ReasonBody { reason: reason.clone() }),
         RunOperation::Unpause => act(run, "unpause", &ReasonBody { reason: None }),
         RunOperation::Cancel { reason } => act(run, "cancel", &ReasonBody { reason: reason.clone() }),
+        RunOperation::Amend(AmendRequest { priority, labels, deadline, reason }) => {
+            let (labels, deadline, reason) = (labels.clone(), deadline.clone(), reason.clone());
+            let body = AmendBody { priority: *priority, labels, deadline, reason };
+            HttpCall { method: "PATCH", ..HttpCall::post(&["v1", "runs", run], &body) }
+        }
         RunOperation::Signal { name, payload } => {
             act(run, "signal", &SignalBody { name: name.clone(), payload: raw(Some(payload)) })
         }
-        RunOperation::Rerun { again, input, step_input } => {
+        RunOperation::Rerun { again, input, step_input, options } => {
             let (what, steps) = rerun_scope(again);
-            let (input, step_input) = (raw(input.as_deref()), raw(step_input.as_deref()));
-            act(run, "rerun", &RerunBody { what: Some(what), steps, input, step_input, reason: None })
+            let body = RerunBody {
+                what: Some(what),
+                steps,
+                input: raw(input.as_deref()),
+                step_input: raw(step_input.as_deref()),
+                cancel_first: options.cancel_first,
+                deadline: options.deadline.clone(),
+                reason: None,
+            };
+            act(run, "rerun", &body).with("dryRun", options.dry_run.then_some(true))
         }
         RunOperation::Forget => HttpCall::delete(&["v1", "runs", run]),
     }

@@ -73,6 +73,8 @@ pub enum Fact {
     Paused { by: PausedBy, reason: Option<Arc<str>> },
     /// The pause has ended.
     Unpaused,
+    /// Its priority, labels or deadline were changed.
+    Amended(Box<Amended>),
     /// The clock was set since the last event: relative times are moved, so that lengths of time keep their
     /// length. Instants stay.
     ClockCorrected {
@@ -205,6 +207,34 @@ pub struct Started {
     /// The limit that it must be admitted by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+}
+
+/// What was changed of a run that is under way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Amended {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Labels that it has no more, with the values that they had; first of those that have another value now.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels_removed: Labels,
+    /// Labels that it has now, or that have this value now.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels_set: Labels,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<AmendedDeadline>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
+}
+
+/// The deadline that a run has from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AmendedDeadline {
+    /// When it is given up on; never, if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+    /// Whether that follows from a length of time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_relative: bool,
 }
 
 /// How an open unit is closed when its run ends under it.
@@ -453,6 +483,7 @@ impl Event {
                 Fact::Admitted
                 | Fact::Paused { .. }
                 | Fact::Unpaused
+                | Fact::Amended(_)
                 | Fact::ClockCorrected { .. }
                 | Fact::SignalTaken { .. }
                 | Fact::Failing { .. }

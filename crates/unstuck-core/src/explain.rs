@@ -9,6 +9,7 @@ mod upcoming;
 
 use std::collections::BTreeSet;
 
+pub use self::unit_reasons::why_still_queued;
 use crate::event::Event;
 use crate::id::RunId;
 use crate::model::flow::{Flow, Step};

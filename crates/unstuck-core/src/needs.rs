@@ -79,6 +79,7 @@ impl PayloadNeeds {
             | Command::Acknowledge { .. }
             | Command::ApplyPolicies { .. }
             | Command::Pause { .. }
+            | Command::Amend { .. }
             | Command::Cancel { .. } => {}
             Command::Report { attempt, .. } | Command::Lost { attempt, .. } => {
                 self.add_after_unit(run, flow, attempt.unit);
@@ -97,6 +98,7 @@ impl PayloadNeeds {
                 NoticeBody::StartChild(_)
                 | NoticeBody::CancelChild { .. }
                 | NoticeBody::PauseChild
+                | NoticeBody::AmendChild { .. }
                 | NoticeBody::ChildChanged { .. }
                 | NoticeBody::TargetEnded { .. } => {}
                 NoticeBody::ContinueChild { .. } => self.add_everything(run),

@@ -45,6 +45,10 @@ pub enum Refusal {
     },
     /// The run is a child, which runs again when its parent does.
     RerunOfChild { run: RunId, parent: RunId },
+    /// The run is a child or handler, whose priority and deadline follow from its parent's.
+    AmendOfChild { run: RunId, parent: RunId },
+    /// The deadline has passed already.
+    PastDeadline { deadline: Time, now: Time },
     /// The key belongs to a run with another input.
     KeyTaken {
         key: Arc<str>,
@@ -142,11 +146,14 @@ impl Refusal {
             Refusal::Final(_) => "final",
             Refusal::Void(_) => "void-token",
             Refusal::WrongState { .. } | Refusal::WrongRunState { .. } => "wrong-state",
-            Refusal::BelongsTo { .. } | Refusal::RerunOfChild { .. } => "belongs-to-run",
-            Refusal::KeyTaken { .. } | Refusal::KeyExists { .. } => "key-taken",
-            Refusal::BadName { .. } | Refusal::TooManyLabels { .. } | Refusal::LongReason { .. } => {
-                "bad-request"
+            Refusal::BelongsTo { .. } | Refusal::RerunOfChild { .. } | Refusal::AmendOfChild { .. } => {
+                "belongs-to-run"
             }
+            Refusal::KeyTaken { .. } | Refusal::KeyExists { .. } => "key-taken",
+            Refusal::BadName { .. }
+            | Refusal::TooManyLabels { .. }
+            | Refusal::LongReason { .. }
+            | Refusal::PastDeadline { .. } => "bad-request",
             Refusal::BadInput(_) => "invalid",
             Refusal::TooManySignals { .. } | Refusal::TooManySignalNames { .. } => "too-many-signals",
             Refusal::TooLarge { .. } => "too-large",
@@ -177,6 +184,18 @@ impl fmt::Display for Refusal {
                 write!(
                     f,
                     "{run} is a child of {parent}, which decides when it runs again; rerun {parent} instead"
+                )
+            }
+            Refusal::AmendOfChild { run, parent } => {
+                write!(
+                    f,
+                    "{run} belongs to {parent}, which gives it its priority and waits for it; change {parent} instead"
+                )
+            }
+            Refusal::PastDeadline { deadline, now } => {
+                write!(
+                    f,
+                    "the deadline {deadline} has passed already (it is {now}); give a later one, or cancel the run"
                 )
             }
             Refusal::KeyTaken { key, run, theirs, ours } => write!(

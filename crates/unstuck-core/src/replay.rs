@@ -61,6 +61,7 @@ fn check_fact(run: Option<&Run>, fact: &Fact) -> Result<(), String> {
         | Fact::Admitted
         | Fact::Paused { .. }
         | Fact::Unpaused
+        | Fact::Amended(_)
         | Fact::ClockCorrected { .. }
         | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }

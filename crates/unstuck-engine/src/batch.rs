@@ -615,6 +615,7 @@ fn place_of(command: &Command) -> Option<RunAtWork> {
         | Command::ApplyPolicies { .. }
         | Command::Pause { .. }
         | Command::Unpause { .. }
+        | Command::Amend { .. }
         | Command::Cancel { .. }
         | Command::Signal { .. }
         | Command::Rerun { .. }

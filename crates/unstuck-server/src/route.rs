@@ -34,6 +34,7 @@ pub(crate) enum Handler {
 pub(crate) enum Verb {
     Get,
     Post,
+    Patch,
     Delete,
 }
 
@@ -43,6 +44,7 @@ impl Verb {
         match self {
             Verb::Get => "GET",
             Verb::Post => "POST",
+            Verb::Patch => "PATCH",
             Verb::Delete => "DELETE",
         }
     }

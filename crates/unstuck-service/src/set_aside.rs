@@ -161,7 +161,7 @@ mod tests {
         let page = service.answer_query(&*reader, &Query::Runs(Box::new(wanted))).expect("lists");
         let explain = Query::ExplainPage { run: "@latest".into(), columns: None };
         let explained = service.answer_query(&*reader, &explain).expect("explains");
-        let show = Query::Show { run: "@latest".into() };
+        let show = Query::show("@latest");
         let shown = service.answer_query(&*reader, &show).expect("shows");
         for text in [&page, &explained, &shown] {
             let text = text.replace("\\n", " ");
@@ -214,8 +214,7 @@ mod tests {
         let service = Service::default();
         let read = || {
             let wanted = Query::Runs(Box::new(RunsQuery { limit: 9, ..RunsQuery::default() }));
-            let readings =
-                [wanted, Query::Show { run: "@latest".into() }, Query::Explain { run: "@latest".into() }];
+            let readings = [wanted, Query::show("@latest"), Query::Explain { run: "@latest".into() }];
             let [runs, show, explain] = readings.map(|reading| {
                 let text = service.answer_query(&*reader, &reading).expect("reads");
                 serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
@@ -242,10 +241,9 @@ mod tests {
         let why = "processing it failed 3 times (a bug). Please report this".into();
         store.set_aside(run.id, SetAside { since: run.created_at, why, next_try: None });
         let service = Service::default();
-        for reading in [
-            Query::ExplainPage { run: run.id.to_string(), columns: None },
-            Query::Show { run: run.id.to_string() },
-        ] {
+        for reading in
+            [Query::ExplainPage { run: run.id.to_string(), columns: None }, Query::show(run.id.to_string())]
+        {
             let text = service.answer_query(&*reader, &reading).expect("reads").replace("\\n", " ");
             assert!(text.contains("processing it failed 3 times"), "{text}");
         }

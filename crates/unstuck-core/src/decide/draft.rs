@@ -153,6 +153,7 @@ impl<'d, 'c> Draft<'d, 'c> {
             | Fact::Admitted
             | Fact::Paused { .. }
             | Fact::Unpaused
+            | Fact::Amended(_)
             | Fact::ClockCorrected { .. }
             | Fact::Failing { .. }
             | Fact::HandlerStarted { .. }

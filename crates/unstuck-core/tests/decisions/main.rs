@@ -1,5 +1,6 @@
 //! What the core decides, in tables of cases and in random worlds.
 
+mod amend;
 mod bulk;
 mod by_hand;
 mod children;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use unstuck_core::command::{Changes, Command, NoticeBody, Report, Rerun};
+use unstuck_core::command::{Amendment, Changes, Command, NewDeadline, NoticeBody, Report, Rerun};
 use unstuck_core::decide::Effect;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::{Choice, Event, Fact, UnitFact};
@@ -316,9 +316,14 @@ fn zombie(world: &mut World, random: &mut Random) -> Outcome_ {
 fn repeat_notice(world: &mut World, random: &mut Random, run: RunId) -> Outcome_ {
     let body = match random.between(0, 3) {
         0 => NoticeBody::CancelChild { serves: ParentAttempt { generation: 99, attempt: 1 } },
-        1 => NoticeBody::ContinueChild { serves: ParentAttempt { generation: 1, attempt: 0 } },
+        1 => NoticeBody::ContinueChild {
+            serves: ParentAttempt { generation: 1, attempt: 0 },
+            priority: Some(3),
+        },
         2 => NoticeBody::UnpauseChild,
-        _ => NoticeBody::ContinueChild { serves: ParentAttempt { generation: 0, attempt: 7 } },
+        _ => {
+            NoticeBody::ContinueChild { serves: ParentAttempt { generation: 0, attempt: 7 }, priority: None }
+        }
     };
     let is_paused = world.runs[&run].paused.is_some();
     let before = world.runs[&run].clone();
@@ -332,7 +337,15 @@ fn operator_command(world: &World, random: &mut Random, run: RunId) -> Command {
     let waiting = world.runs[&run]
         .units_where(|unit| matches!(unit.state, UnitState::Held { .. } | UnitState::Error { .. }));
     let unit = pick(random, &waiting).or_else(|| pick(random, &units));
-    match (random.between(0, 12), unit) {
+    match (random.between(0, 14), unit) {
+        (13, _) => {
+            let changes = Box::new(some_amendment(random));
+            Command::Amend { changes, by: operator(), reason: None }
+        }
+        (14, _) => {
+            let changes = Changes { cancel_first: true, ..Changes::default() };
+            Command::Rerun { what: some_rerun(random), changes: Box::new(changes), by: operator() }
+        }
         (9, unit) => Command::Acknowledge { unit, by: operator(), reason: None },
         (10, Some(unit)) => {
             let output = Json::parse("\"by hand\"").expect("JSON");
@@ -349,13 +362,25 @@ fn operator_command(world: &World, random: &mut Random, run: RunId) -> Command {
             let given = |is: bool| is.then(|| Json::parse("{\"changed\": true}").expect("JSON"));
             let input = given(random.between(0, 3) == 0);
             let step_input = given(unit.is_some() && random.between(0, 3) == 0);
-            let changes = Box::new(Changes { input, step_input, bulk: None });
+            let changes = Box::new(Changes { input, step_input, ..Changes::default() });
             Command::Resume { unit, by: operator(), reason: None, changes }
         }
         (6, _) => Command::Pause { by: operator(), reason: None },
         (7, _) => Command::Unpause { by: operator() },
         _ => Command::Cancel { by: operator(), reason: None },
     }
+}
+
+fn some_amendment(random: &mut Random) -> Amendment {
+    let value = ["a", "b"][usize::try_from(random.between(0, 1)).expect("small")].to_owned();
+    let label = ("team".to_owned(), (random.between(0, 2) > 0).then_some(value));
+    let deadline = match random.between(0, 3) {
+        0 => Some(NewDeadline::After(Millis::minutes(random.between(1, 60)))),
+        1 => Some(NewDeadline::None),
+        _ => None,
+    };
+    let priority = (random.between(0, 1) == 0).then(|| i32::try_from(random.between(0, 9)).expect("small"));
+    Amendment { priority, labels: [label].into(), deadline }
 }
 
 fn pick<T: Copy>(random: &mut Random, from: &[T]) -> Option<T> {

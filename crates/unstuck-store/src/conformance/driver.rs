@@ -535,6 +535,7 @@ impl Working {
             | Command::Skip { .. }
             | Command::ApplyPolicies { .. }
             | Command::Pause { .. }
+            | Command::Amend { .. }
             | Command::Unpause { .. }
             | Command::Cancel { .. }
             | Command::Signal { .. }
@@ -596,7 +597,8 @@ fn target_of(bulk: &Bulk, target: &Target) -> Ask {
     let (by, reason, unit) = (bulk.by.clone(), bulk.reason.clone(), target.unit);
     let own = Some(BulkRef { bulk: bulk.id, place: target.place });
     let changes = |input: &Option<Json>, step_input: &Option<Json>| {
-        Box::new(Changes { input: input.clone(), step_input: step_input.clone(), bulk: own })
+        let (input, step_input) = (input.clone(), step_input.clone());
+        Box::new(Changes { input, step_input, bulk: own, ..Changes::default() })
     };
     let of_step = unit.unwrap_or(UnitRef::step(StepIndex(0)));
     let command = match &bulk.action {

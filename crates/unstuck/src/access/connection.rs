@@ -44,6 +44,11 @@ impl Answer {
         })
     }
 
+    /// Returns the JSON as it came.
+    pub(crate) fn json(&self) -> &str {
+        &self.0
+    }
+
     /// Formats the JSON for reading.
     pub(crate) fn pretty(&self) -> String {
         json_text::pretty(&self.0)

@@ -131,7 +131,7 @@ fn wait_for_rest(place: &StoreLocation, run: &str) -> Result<String, CommandErro
             // The server answers when the run rests.
             server.wait_for_run(run).map_err(connection::unanswered_query)?
         } else {
-            let view: RunView = place.read(Query::Show { run: run.to_owned() })?.read()?;
+            let view: RunView = place.read(Query::show(run))?.read()?;
             view.run.get().to_owned()
         };
         if !matches!(state_of(&document).as_str(), "queued" | "running" | "waiting") {

@@ -42,6 +42,7 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     tell("history", &[0], &["history", &run]);
     tell("history", &[0], &["history", &run, "--limit", "2"]);
     tell("logs", &[0], &["logs", &run]);
+    tell("items", &[0], &["items", &run, "each", "--state", "completed"]);
     tell("status", &[0], &["status"]);
     tell("policyChanges", &[0], &["policy", "load", &policies]);
     tell("policies", &[0], &["policy", "list"]);
@@ -74,9 +75,11 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     for (command, more) in [("pause", &[][..]), ("unpause", &[]), ("signal", &["go"])] {
         tell("changed", &[0], &[&[command, &run], more].concat());
     }
+    tell("changed", &[0], &["amend", &run, "--priority", "3", "--label", "a=b", "--deadline", "2h"]);
     tell("changed", &[0], &["skip", &run, "rest", "--reason", "not needed"]);
     tell("changed", &[0], &["choose", &run, "hold", "none"]);
     tell("changed", &[0], &["cancel", "@latest"]);
+    tell("rerunPreview", &[0], &["rerun", "@latest", "--dry-run"]);
     tell("changed", &[0], &["rerun", "@latest", "--all"]);
     tell("changed", &[0], &["cancel", "@latest"]);
     tell("forgotten", &[0], &["forget", "@latest", "--yes"]);
@@ -137,7 +140,7 @@ fn what_the_commands_print_is_what_their_schemas_say() {
     let schema = unstuck(&["schema", "--documents", "problem"]).json();
     let problem: Value = serde_json::from_str(&problem).expect("it is JSON");
     assert!(jsonschema::validator_for(&schema).expect("it is a schema").is_valid(&problem), "{problem}");
-    assert_eq!(unstuck(&["schema", "--documents"]).json()["anyOf"].as_array().map(Vec::len), Some(35));
+    assert_eq!(unstuck(&["schema", "--documents"]).json()["anyOf"].as_array().map(Vec::len), Some(37));
 }
 
 #[test]

@@ -12,6 +12,7 @@ labels!(FACTS, of_fact(Fact), {
     Fact::Admitted => "Admitted",
     Fact::Paused { .. } => "Paused",
     Fact::Unpaused => "Unpaused",
+    Fact::Amended(_) => "Amended",
     Fact::ClockCorrected { .. } => "ClockCorrected",
     Fact::InputChanged { .. } => "InputChanged",
     Fact::SignalKept { .. } => "SignalKept",

@@ -23,6 +23,8 @@ labels!(LABELS, label(Refusal), {
     Refusal::WrongRunState { .. } => "WrongRunState",
     Refusal::BelongsTo { .. } => "BelongsTo",
     Refusal::RerunOfChild { .. } => "RerunOfChild",
+    Refusal::AmendOfChild { .. } => "AmendOfChild",
+    Refusal::PastDeadline { .. } => "PastDeadline",
     Refusal::KeyTaken { .. } => "KeyTaken",
     Refusal::KeyExists { .. } => "KeyExists",
     Refusal::BadName { .. } => "BadName",
@@ -51,6 +53,8 @@ fn examples() -> Vec<Refusal> {
         Refusal::Final(RunState::Failed),
         Refusal::BelongsTo { run: RUN, parent: PARENT },
         Refusal::RerunOfChild { run: RUN, parent: PARENT },
+        Refusal::AmendOfChild { run: RUN, parent: PARENT },
+        Refusal::PastDeadline { deadline: Time(1_800_000_000_000), now: Time(1_800_000_060_000) },
         Refusal::KeyTaken {
             key: "order-7".into(),
             run: RUN,

@@ -107,6 +107,7 @@ fn body_of(operation: &str) -> Option<Value> {
         "applyFlows" => json!({"flow": "new", "steps": [{"id": "a", "set": 1}]}),
         "startRun" => json!({"flow": "quick"}),
         "startRuns" => json!({"runs": [{"flow": "quick"}, {"flow": "none"}]}),
+        "amendRun" => json!({"priority": 1}),
         "acknowledgeErrors" | "pausePolicies" => json!({"reason": "known"}),
         "chooseForStep" => json!({"step": "fetch", "choice": "retry"}),
         "completeStep" | "skipStep" => json!({"step": "fetch"}),
@@ -162,7 +163,9 @@ fn every_operation_answers_as_it_is_described() {
             body_of(&operation).map_or(request.clone(), |body| request.json(&body))
         };
         // With a thing that is there, and with one that is not; with a parameter that there is not.
-        description.check(&operation, &server.ask(&request(&fill(&|_, name| name.to_owned()))));
+        let needed = if operation == "getPayload" { "?of=input" } else { "" };
+        let there = format!("{}{needed}", fill(&|_, name| name.to_owned()));
+        description.check(&operation, &server.ask(&request(&there)));
         let missing = fill(&|_, _| "missing".to_owned());
         if missing != path.as_str() {
             description.check(&operation, &server.ask(&request(&missing)));
@@ -217,6 +220,7 @@ fn what_is_answered_only_sometimes_is_described_too() {
     let chosen = server.post(&format!("{path}/choose"), &json!({"step": "upload", "choice": "none"}));
     description.check("chooseForStep", &chosen);
     server.rest(&run);
+    description.check("rerunRun", &server.post(&format!("{path}/rerun?dryRun=true"), &json!({})));
     description.check("rerunRun", &server.post(&format!("{path}/rerun"), &json!({})));
     server.rest(&run);
     description.check("cancelRun", &server.post(&format!("{path}/cancel"), &json!({})));

@@ -1,5 +1,6 @@
 //! The server as programs use it: the real binary over real sockets, with clients that behave, and clients that do not.
 
+mod amend;
 mod client;
 mod conditions;
 mod description;
@@ -7,6 +8,7 @@ mod docs;
 mod event_stream;
 mod events;
 mod flows;
+mod items;
 mod kills;
 mod odd_clients;
 mod operators;

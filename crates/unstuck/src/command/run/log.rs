@@ -92,6 +92,7 @@ fn style_of(fact: &Fact) -> Style {
         Fact::Started(_)
         | Fact::Admitted
         | Fact::Unpaused
+        | Fact::Amended(_)
         | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }
         | Fact::SignalTaken { .. }
