@@ -49,6 +49,9 @@ pub struct FactView {
     /// The name of a flow: of the run, or of its exception handler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<String>,
+    /// The version of its flow that the run is of now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// The key of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,

@@ -23,7 +23,7 @@ pub mod status;
 pub mod tokens;
 pub mod trials;
 
-pub use explanation::{Because, Explanation, Happened, Next, Possible};
+pub use explanation::{ApiCall, Because, Explanation, Happened, Next, Possible};
 pub use problem::{ProblemDocument, ProblemPart, ProblemSubject, ProblemType, VoidToken};
 pub use product::{PastAttempt, Previous, Product};
 pub use run::{

@@ -62,6 +62,28 @@ pub enum FlowOperation {
     },
     /// A flow, or a version of it, can be started no more.
     Delete { flow: String, version: Option<String> },
+    /// Runs are moved to another version.
+    Migrate(MigrateFlow),
+}
+
+/// Which runs of a flow are moved to which version.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrateFlow {
+    pub flow: String,
+    /// The newest that can be started, where there is none.
+    pub to: Option<String>,
+    /// Only runs of this version.
+    pub from: Option<String>,
+    /// Only these runs; all that are open where there are none.
+    #[serde(default)]
+    pub runs: Vec<String>,
+    /// Whether nothing is changed.
+    pub dry_run: bool,
+    /// How many runs are looked at.
+    pub limit: usize,
+    /// The end of the page before, as it was given there.
+    pub after: Option<String>,
 }
 
 /// What can be read.
@@ -608,6 +630,12 @@ pub enum RunOperation {
         reason: Option<String>,
     },
     Amend(AmendRequest),
+    /// To a version of its flow; to the newest where there is none.
+    Migrate {
+        to: Option<String>,
+        dry_run: bool,
+        reason: Option<String>,
+    },
     /// The payload is the text of some JSON.
     Signal {
         name: String,
@@ -705,7 +733,8 @@ impl Request {
             Request::Query(query) => matches!(query, Query::Trial(_)),
             Request::Policies(request) => applies(request),
             Request::Bulk(request) => matches!(request.what, BulkOperation::Begin(_)),
-            Request::Change(_) | Request::Start(_) | Request::Flows(_) | Request::Tokens(_) => false,
+            Request::Flows(request) => matches!(request.what, FlowOperation::Migrate(_)),
+            Request::Change(_) | Request::Start(_) | Request::Tokens(_) => false,
         }
     }
 
@@ -736,6 +765,7 @@ impl Request {
                 | RunOperation::Unpause
                 | RunOperation::Cancel { .. }
                 | RunOperation::Amend(_)
+                | RunOperation::Migrate { .. }
                 | RunOperation::Acknowledge { .. }
                 | RunOperation::Complete { .. }
                 | RunOperation::Skip { .. } => true,

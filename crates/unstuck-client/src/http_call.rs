@@ -6,13 +6,14 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use unstuck_api::ProblemDocument;
 use unstuck_api::http::{
-    AcknowledgeBody, AmendBody, ApplyBody, BulkAction, BulkBody, ChooseBody, CompleteBody, NamesBody,
-    PausePoliciesBody, ReasonBody, RerunBody, RerunWhat, ResumeBody, RotateBody, SignalBody, SkipBody,
-    TokenBody, TrialBody, UnpausePoliciesBody,
+    AcknowledgeBody, AmendBody, ApplyBody, BulkAction, BulkBody, ChooseBody, CompleteBody, MigrateBody,
+    MigrateFlowBody, NamesBody, PausePoliciesBody, ReasonBody, RerunBody, RerunWhat, ResumeBody, RotateBody,
+    SignalBody, SkipBody, TokenBody, TrialBody, UnpausePoliciesBody,
 };
 use unstuck_api::request::{
-    AmendRequest, BulkOperation, BulkVerb, ErrorsQuery, FlowOperation, ItemsQuery, NewBulk, PolicyOperation,
-    PolicyToTry, Query, Request, RerunScope, RunOperation, RunsQuery, TokenOperation, TrialQuery,
+    AmendRequest, BulkOperation, BulkVerb, ErrorsQuery, FlowOperation, ItemsQuery, MigrateFlow, NewBulk,
+    PolicyOperation, PolicyToTry, Query, Request, RerunScope, RunOperation, RunsQuery, TokenOperation,
+    TrialQuery,
 };
 
 use crate::client::{HttpAnswer, read_problem};
@@ -78,7 +79,7 @@ pub(crate) fn build_call(request: &Request) -> Option<HttpCall> {
         Request::Policies(request) => call_of_policies(&request.what),
         Request::Bulk(request) => call_of_bulk(&request.what),
         Request::Start(request) => HttpCall::post(&["v1", "runs"], &request.start),
-        Request::Flows(request) => call_of_flows(&request.what),
+        Request::Flows(request) => call_of_flows(&request.what, request.reason.clone()),
         Request::Tokens(request) => call_of_tokens(&request.what, request.reason.clone()),
     })
 }
@@ -237,6 +238,10 @@ fn call_of_change(run: &str, what: &RunOperation) -> HttpCall {
             let body = AmendBody { priority: *priority, labels, deadline, reason };
             HttpCall { method: "PATCH", ..HttpCall::post(&["v1", "runs", run], &body) }
         }
+        RunOperation::Migrate { to, dry_run, reason } => {
+            let body = MigrateBody { to: to.clone(), reason: reason.clone() };
+            act(run, "migrate", &body).with("dryRun", dry_run.then_some(true))
+        }
         RunOperation::Signal { name, payload } => {
             act(run, "signal", &SignalBody { name: name.clone(), payload: raw(Some(payload)) })
         }
@@ -361,7 +366,7 @@ fn bulk_body(new: &NewBulk) -> BulkBody {
     body
 }
 
-fn call_of_flows(what: &FlowOperation) -> HttpCall {
+fn call_of_flows(what: &FlowOperation, reason: Option<String>) -> HttpCall {
     match what {
         FlowOperation::Apply { text, dry_run, .. } => HttpCall {
             body: Some(text.clone()),
@@ -371,6 +376,13 @@ fn call_of_flows(what: &FlowOperation) -> HttpCall {
         .with("dryRun", dry_run.then_some(true)),
         FlowOperation::Delete { flow, version } => {
             HttpCall::delete(&["v1", "flows", flow]).with("version", version.as_ref())
+        }
+        FlowOperation::Migrate(MigrateFlow { flow, to, from, runs, dry_run, limit, after }) => {
+            let body = MigrateFlowBody { to: to.clone(), from: from.clone(), runs: runs.clone(), reason };
+            HttpCall::post(&["v1", "flows", flow, "migrate"], &body)
+                .with("dryRun", dry_run.then_some(true))
+                .with("limit", Some((*limit).min(1_000)))
+                .with("after", after.as_ref())
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bulk::{BulkRef, TargetResult};
 use crate::event::{Actor, Choice};
-use crate::id::RunId;
+use crate::id::{FlowId, RunId};
 use crate::json::{Json, Payload};
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::error::{Error, RunError};
@@ -115,6 +115,13 @@ pub enum Command {
     /// Change its priority, labels or deadline.
     Amend {
         changes: Box<Amendment>,
+        by: Actor,
+        reason: Option<Arc<str>>,
+    },
+    /// Move it to another version of its flow.
+    Migrate {
+        /// Comes with the [context](crate::decide::Context) too.
+        to: FlowId,
         by: Actor,
         reason: Option<Arc<str>>,
     },
@@ -384,6 +391,7 @@ impl Command {
             | Command::Skip { reason, .. }
             | Command::Pause { reason, .. }
             | Command::Amend { reason, .. }
+            | Command::Migrate { reason, .. }
             | Command::Cancel { reason, .. } => reason.as_deref(),
             Command::Start(_)
             | Command::Admit
@@ -420,6 +428,7 @@ impl Command {
             | Command::Unpause { by }
             | Command::Cancel { by, .. }
             | Command::Amend { by, .. }
+            | Command::Migrate { by, .. }
             | Command::Signal { by, .. }
             | Command::Rerun { by, .. } => by.clone(),
         }

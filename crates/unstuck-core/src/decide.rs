@@ -10,6 +10,7 @@ mod complete_or_skip;
 mod draft;
 mod expire;
 mod forget;
+mod migrate;
 mod pause;
 mod report;
 mod rerun;
@@ -41,6 +42,7 @@ pub use child::notice_of_refused_child;
 pub(crate) use draft::Draft;
 pub use draft::unit_name;
 pub use forget::check_forget;
+pub use migrate::check_migration;
 pub use rerun::{RerunPreview, check_rerun, preview_rerun};
 pub use start::check_same_input;
 
@@ -82,6 +84,8 @@ pub struct Context<'a> {
     pub run: RunId,
     /// The run's flow version.
     pub flow: &'a Flow,
+    /// The version that it is moved to, where that is asked for.
+    pub next_flow: Option<&'a Flow>,
     /// The stored payloads that [`needs`](crate::needs::needs) listed.
     pub payloads: &'a HashMap<PayloadId, Json>,
     /// Where new ids come from.
@@ -256,6 +260,7 @@ fn decide_in_place(
         Command::Unpause { .. } => pause::unpause(&mut draft),
         Command::Cancel { reason, .. } => cancel::cancel_run(&mut draft, reason),
         Command::Amend { changes, reason, .. } => amend::amend_by_operator(&mut draft, &changes, reason),
+        Command::Migrate { to, reason, .. } => migrate::migrate_run(&mut draft, to, reason),
         Command::Signal { name, payload, .. } => signal::accept_signal(&mut draft, &name, payload),
         Command::Rerun { what, changes, .. } => rerun::rerun_by_operator(&mut draft, &what, *changes),
         Command::Notice(notice) => decide_notice(&mut draft, *notice),

@@ -75,6 +75,8 @@ pub enum Fact {
     Unpaused,
     /// Its priority, labels or deadline were changed.
     Amended(Box<Amended>),
+    /// It was moved to another version of its flow. Steps that have begun are the same and have the same places there.
+    Migrated(Box<Migrated>),
     /// The clock was set since the last event: relative times are moved, so that lengths of time keep their
     /// length. Instants stay.
     ClockCorrected {
@@ -235,6 +237,24 @@ pub struct AmendedDeadline {
     /// Whether that follows from a length of time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_relative: bool,
+}
+
+/// That a run was moved to another version of its flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Migrated {
+    /// The version that it is of now.
+    pub flow: FlowId,
+    /// As people know it.
+    pub version: Arc<str>,
+    /// The version that it was of, as people know it.
+    pub from: Arc<str>,
+    /// How many steps it has now.
+    pub steps: u16,
+    /// Steps that are defined in another way now, and whose inputs are computed again before the next attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<StepIndex>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
 }
 
 /// How an open unit is closed when its run ends under it.
@@ -484,6 +504,7 @@ impl Event {
                 | Fact::Paused { .. }
                 | Fact::Unpaused
                 | Fact::Amended(_)
+                | Fact::Migrated(_)
                 | Fact::ClockCorrected { .. }
                 | Fact::SignalTaken { .. }
                 | Fact::Failing { .. }

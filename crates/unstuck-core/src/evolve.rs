@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use self::clock::{shift_clock, shift_clock_for_rerun};
 use crate::bulk::{self, BulkRef};
-use crate::event::{Amended, Closing, Event, Fact, Started, UnitFact};
+use crate::event::{Amended, Closing, Event, Fact, Migrated, Started, UnitFact};
 use crate::json::Payload;
 use crate::model::attempt::{Outcome, PastAttempt, ResumedBy, StuckLimit};
 use crate::model::error::RunError;
@@ -75,6 +75,7 @@ pub(crate) fn apply_fact(run: &mut Run, fact: &Fact, at: Time) {
         Fact::Paused { by, .. } => run.paused = Some(*by),
         Fact::Unpaused => run.paused = None,
         Fact::Amended(amended) => amend_run(run, amended),
+        Fact::Migrated(migrated) => migrate_run(run, migrated),
         Fact::ClockCorrected { by } => shift_clock(run, *by),
         Fact::InputChanged { input, digest } => {
             run.input = input.clone();
@@ -175,6 +176,18 @@ fn amend_run(run: &mut Run, amended: &Amended) {
     if let Some(deadline) = amended.deadline {
         (run.deadline, run.deadline_is_relative) = (deadline.at, deadline.is_relative);
     }
+}
+
+/// Moves the run to another version of its flow. What has begun stays where it is; all other steps are alike.
+fn migrate_run(run: &mut Run, migrated: &Migrated) {
+    run.flow = migrated.flow;
+    run.steps.resize(usize::from(migrated.steps), StepRun::Single(Unit::default()));
+    for step in &migrated.changed {
+        if let Some(unit) = run.unit_mut(UnitRef::step(*step)) {
+            unit.input = None;
+        }
+    }
+    run.begin_recent_attempts();
 }
 
 /// Removes the oldest kept signal of this name.

@@ -79,6 +79,19 @@ pub struct PossibleAction {
     pub command: String,
     /// What it does.
     pub what: String,
+    /// The same for whoever does not type it, where it is more than a command of this machine.
+    pub act: Option<Act>,
+}
+
+/// What an action does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Something to a run, by the name that it has everywhere, with what it needs to know.
+    OnRun { run: RunId, verb: &'static str, arguments: serde_json::Value },
+    /// Explains another run.
+    Explain(RunId),
+    /// Lets policies resume errors again.
+    UnpausePolicies,
 }
 
 /// What is known of a run besides the run itself.

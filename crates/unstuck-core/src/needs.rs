@@ -93,7 +93,8 @@ impl PayloadNeeds {
             | Command::Admit
             | Command::Unpause { .. }
             | Command::Signal { .. } => self.add_after_all_steps(run, flow),
-            Command::Rerun { .. } => self.add_everything(run),
+            // What comes next follows from another version than the one that is at hand.
+            Command::Rerun { .. } | Command::Migrate { .. } => self.add_everything(run),
             Command::Notice(notice) => match &**notice {
                 NoticeBody::StartChild(_)
                 | NoticeBody::CancelChild { .. }

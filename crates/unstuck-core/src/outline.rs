@@ -40,6 +40,7 @@ pub fn can_decide_by_outline(run: &Run, command: &Command) -> bool {
         | Command::Pause { .. }
         | Command::Unpause { .. }
         | Command::Amend { .. }
+        | Command::Migrate { .. }
         | Command::Signal { .. }
         | Command::Rerun { .. } => false,
     }

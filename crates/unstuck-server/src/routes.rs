@@ -105,6 +105,8 @@ const UNCHANGED: OtherAnswer = OtherAnswer { status: 304, media: "", schema: Non
 const UNREADY: OtherAnswer = OtherAnswer { status: 503, media: "application/json", schema: Some("health") };
 const DRY_RUN: OtherAnswer =
     OtherAnswer { status: 200, media: "application/json", schema: Some("bulkBegun") };
+const MIGRATION: OtherAnswer =
+    OtherAnswer { status: 200, media: "application/json", schema: Some("migration") };
 const RERUN_PREVIEW: OtherAnswer =
     OtherAnswer { status: 200, media: "application/json", schema: Some("rerunPreview") };
 const ALREADY: OtherAnswer = OtherAnswer { status: 200, media: "application/json", schema: Some("started") };
@@ -192,6 +194,15 @@ pub(crate) static ROUTES: &[Route] = &[
         .about("The versions of a flow, newest first, deleted ones too.")
         .with(&[LIMIT, AFTER])
         .gives(200, "flowVersionList"),
+    route(Post, "/v1/flows/{flow}/migrate", OPERATORS, "migrateFlow", Change(flows::migrate))
+        .about("Moves runs that are under way to another version of their flow, some in each call.")
+        .with(&[
+            parameter("dryRun", ParameterKind::Flag, "Whether nothing is changed."),
+            parameter("limit", ParameterKind::Number(1, 1_000), "How many are looked at; 100 where it is not given."),
+            AFTER,
+        ])
+        .takes(BodyKind::OptionalJson, "migrateFlowBody")
+        .gives(200, "migration"),
     route(Delete, "/v1/flows/{flow}", ADMINS, "deleteFlow", Change(flows::delete))
         .about("Deletes a flow, or a version of it: it can be started no more.")
         .with(&[VERSION, REASON])
@@ -284,6 +295,10 @@ pub(crate) static ROUTES: &[Route] = &[
         .about("Runs a final run again, as its next generation; a dry run says which steps.")
         .with(&[parameter("dryRun", ParameterKind::Flag, "Whether nothing is changed.")])
         .or(&[RERUN_PREVIEW]),
+    act("/v1/runs/{run}/migrate", "migrateRun", change_run::migrate, "migrateBody")
+        .about("Moves a run that is under way to another version of its flow; a dry run says whether it could be.")
+        .with(&[parameter("dryRun", ParameterKind::Flag, "Whether nothing is changed.")])
+        .or(&[MIGRATION]),
     route(Post, "/v1/runs/{run}/signal", CLIENTS, "signalRun", Change(change_run::signal))
         .about("Sends a signal to a run.")
         .takes(BodyKind::Json, "signalBody")

@@ -24,7 +24,7 @@ use unstuck_engine::runtime::{Handle, Reply};
 use unstuck_store::contract::{Reader, StoreError};
 
 use crate::service::{Service, ServiceError, to_json};
-use crate::{convert, explain, run_name};
+use crate::{convert, explain, migrate, run_name};
 
 /// Handles a request to change a run, and returns the changed run, or the forgotten ones, as JSON.
 pub(crate) fn change_run(
@@ -42,6 +42,12 @@ pub(crate) fn change_run(
     {
         let (reader, flows) = (handle.reader(), &service.flows);
         return to_json(&preview_rerun(reader, flows, &change.run, again.clone(), options)?);
+    }
+    if let RunOperation::Migrate { to, dry_run: true, .. } = &change.what {
+        return to_json(&migrate::preview_run(service, handle.reader(), &change.run, to.as_deref())?);
+    }
+    if let RunOperation::Migrate { to, .. } = &change.what {
+        migrate::check_target(service, handle.reader(), &change.run, to.as_deref())?;
     }
     let (run, command) = resolve_command(handle.reader(), &service.flows, change)?;
     let reply = handle.command_call(run, command, call.clone());
@@ -153,6 +159,10 @@ fn resolve_command(
                 ));
             }
             Command::Amend { changes: Box::new(changes), by, reason: words(reason) }
+        }
+        RunOperation::Migrate { to, reason, .. } => {
+            let to = migrate::find_target(reader, flows, id, to.as_deref())?.id;
+            Command::Migrate { to, by, reason: words(reason) }
         }
         RunOperation::Signal { name, payload } => Command::Signal {
             name: name.into(),

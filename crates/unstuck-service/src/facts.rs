@@ -71,6 +71,10 @@ impl FactTeller {
                 view.due = amended.deadline.and_then(|deadline| deadline.at).map(Time::timestamp);
                 view.reason = owned_text(amended.reason.as_deref());
             }
+            Fact::Migrated(migrated) => {
+                view.version = Some(migrated.version.to_string());
+                view.reason = owned_text(migrated.reason.as_deref());
+            }
             Fact::ClockCorrected { by } => view.delay = Some(*by),
             Fact::SignalKept { name, .. } | Fact::SignalTaken { name } => {
                 view.signal = Some(name.to_string());
@@ -158,6 +162,7 @@ fn fact_type(fact: &Fact) -> &'static str {
         Fact::Paused { .. } => "run.paused",
         Fact::Unpaused => "run.unpaused",
         Fact::Amended(_) => "run.amended",
+        Fact::Migrated(_) => "run.migrated",
         Fact::ClockCorrected { .. } => "run.clockCorrected",
         Fact::InputChanged { .. } => "run.inputChanged",
         Fact::SignalKept { .. } => "run.signalled",

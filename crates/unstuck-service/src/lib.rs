@@ -22,6 +22,7 @@ mod items;
 pub mod list;
 pub mod local_time;
 pub mod logs;
+mod migrate;
 pub mod owner;
 mod payload;
 pub mod policies;

@@ -278,6 +278,12 @@ fn refusal_subject(refusal: &Refusal) -> ProblemSubject {
         | Refusal::AmendOfChild { run, parent } => {
             ProblemSubject { run: some(run), parent: some(parent), ..nothing() }
         }
+        Refusal::CannotMigrate(cannot) => ProblemSubject {
+            step: cannot.step.clone(),
+            version: some(&cannot.version),
+            problems: vec![build_part("to", cannot.why.clone(), "")],
+            ..nothing()
+        },
         Refusal::PastDeadline { .. } => ProblemSubject { what: some(&"deadline"), ..nothing() },
         Refusal::KeyTaken { key, run, theirs, ours } => ProblemSubject {
             key: some(key),

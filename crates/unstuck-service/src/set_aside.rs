@@ -78,7 +78,7 @@ pub(crate) fn explain_without_flow(run: &Run, now: Time, error: &EngineError) ->
 
 /// Lists what can be done with a run whose flow cannot be compiled.
 fn list_actions_without_flow(run: &Run) -> Vec<PossibleAction> {
-    let possible = |command: String, what: &str| PossibleAction { command, what: what.to_owned() };
+    let possible = |command: String, what: &str| PossibleAction { command, what: what.to_owned(), act: None };
     let show = possible(format!("unstuck show {}", run.id), "show its input, steps and outputs");
     let end = match (&run.origin, run.is_final()) {
         (_, false) => possible(

@@ -183,6 +183,7 @@ pub(crate) fn is_final_after(before: bool, fact: &Fact) -> bool {
         | Fact::Paused { .. }
         | Fact::Unpaused
         | Fact::Amended(_)
+        | Fact::Migrated(_)
         | Fact::ClockCorrected { .. }
         | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }

@@ -101,6 +101,7 @@ pub(crate) fn rerun_result(fact: &Fact) -> Option<bool> {
         | Fact::Admitted
         | Fact::Paused { .. }
         | Fact::Amended(_)
+        | Fact::Migrated(_)
         | Fact::Unpaused
         | Fact::ClockCorrected { .. }
         | Fact::InputChanged { .. }

@@ -154,6 +154,7 @@ impl<'d, 'c> Draft<'d, 'c> {
             | Fact::Paused { .. }
             | Fact::Unpaused
             | Fact::Amended(_)
+            | Fact::Migrated(_)
             | Fact::ClockCorrected { .. }
             | Fact::Failing { .. }
             | Fact::HandlerStarted { .. }

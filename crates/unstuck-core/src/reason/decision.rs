@@ -113,6 +113,12 @@ pub(super) fn decision_text(moment: &FactContext<'_>) -> Option<DecisionText> {
                 describe_request(moment, "changed", "changed with its parent", amended.reason.as_ref());
             Some(by_user_or_parent(moment, "amend", then).because(describe_amendment(amended)))
         }
+        Fact::Migrated(migrated) => {
+            let done = format!("moved from version `{}` to version `{}`", migrated.from, migrated.version);
+            let then = describe_request(moment, &done, &done, migrated.reason.as_ref());
+            let why = "steps that have begun are the same there".to_owned();
+            Some(by_user_or_parent(moment, "migrate", then).because(why))
+        }
         Fact::RunCancelled { reason } => {
             let parent = reason.as_deref().unwrap_or("its parent no longer needs it");
             let then =

@@ -16,6 +16,7 @@ mod handover;
 mod home;
 mod ladder;
 mod logs;
+mod migrate;
 mod operators;
 mod paused;
 mod policies;

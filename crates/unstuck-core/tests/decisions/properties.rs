@@ -1,13 +1,14 @@
 //! Any sequence of commands keeps the invariants, whatever the flow: random worlds from a seed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use unstuck_core::command::{Amendment, Changes, Command, NewDeadline, NoticeBody, Report, Rerun};
 use unstuck_core::decide::Effect;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::{Choice, Event, Fact, UnitFact};
 use unstuck_core::evolve::evolve;
-use unstuck_core::id::RunId;
+use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Outcome, ResumedBy, StuckLimit};
 use unstuck_core::model::expression::Template;
@@ -48,6 +49,13 @@ fn random_worlds_keep_the_invariants() {
 fn live(seed: u64) {
     let mut random = Random::new(seed);
     let mut world = World::new(flows(&mut random));
+    // Each flow has a second version, which is the same, so that runs can be moved at any time.
+    let again = |flow: &Arc<Flow>| {
+        let mut again = (**flow).clone();
+        again.id = FlowId(flow.id.0 + 1_000_000_000);
+        Arc::new(again)
+    };
+    world.versions = world.flows.values().map(again).collect();
     if random.between(0, 1) == 0 {
         let queues = ["a", "b", "c"].map(Into::into).into();
         world.offers.put(Offer { worker: local("waiting"), queues, free: 2, max_load: 2 });
@@ -337,7 +345,11 @@ fn operator_command(world: &World, random: &mut Random, run: RunId) -> Command {
     let waiting = world.runs[&run]
         .units_where(|unit| matches!(unit.state, UnitState::Held { .. } | UnitState::Error { .. }));
     let unit = pick(random, &waiting).or_else(|| pick(random, &units));
-    match (random.between(0, 14), unit) {
+    match (random.between(0, 15), unit) {
+        (15, _) => {
+            let to = world.other_version(&world.runs[&run]);
+            Command::Migrate { to, by: operator(), reason: None }
+        }
         (13, _) => {
             let changes = Box::new(some_amendment(random));
             Command::Amend { changes, by: operator(), reason: None }

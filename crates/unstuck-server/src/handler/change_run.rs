@@ -3,8 +3,8 @@
 use serde_json::value::RawValue;
 use unstuck_api::ProblemType;
 use unstuck_api::http::{
-    AcknowledgeBody, AmendBody, ChooseBody, CompleteBody, KeySignalBody, ReasonBody, RerunBody, RerunWhat,
-    ResumeBody, SignalBody, SkipBody,
+    AcknowledgeBody, AmendBody, ChooseBody, CompleteBody, KeySignalBody, MigrateBody, ReasonBody, RerunBody,
+    RerunWhat, ResumeBody, SignalBody, SkipBody,
 };
 use unstuck_api::request::{AmendRequest, Request, RerunOptions, RerunScope, RunOperation, RunRequest};
 use unstuck_service::run_name::find_run;
@@ -58,6 +58,12 @@ pub(crate) fn cancel(call: &Call) -> Answered {
 pub(crate) fn amend(call: &Call) -> Answered {
     let AmendBody { priority, labels, deadline, reason } = call.json()?;
     call.change(RunOperation::Amend(AmendRequest { priority, labels, deadline, reason }))
+}
+
+pub(crate) fn migrate(call: &Call) -> Answered {
+    let MigrateBody { to, reason } = call.json()?;
+    let dry_run = call.parameters.flag("dryRun").unwrap_or(false);
+    call.change(RunOperation::Migrate { to, dry_run, reason })
 }
 
 pub(crate) fn signal(call: &Call) -> Answered {

@@ -47,6 +47,7 @@ pub(crate) fn label_changes(run: RunId, event: &Event) -> impl Iterator<Item = L
         | Fact::RunFailed { .. }
         | Fact::RunCancelled { .. }
         | Fact::Reran { .. }
+        | Fact::Migrated(_)
         | Fact::ItemsKnown { .. }
         | Fact::ItemsCompleted { .. }
         | Fact::ItemsEnded { .. }

@@ -476,10 +476,15 @@ impl<S: Store> Driver<S> {
         let mut payloads: HashMap<PayloadId, Json> = wanted.into_iter().zip(found).filter_map(here).collect();
         payloads.extend(working.payloads.iter().cloned());
         working.touch_place_of(&command);
+        let next_flow = match &command {
+            Command::Migrate { to, .. } => self.flows.get(to).cloned(),
+            _ => None,
+        };
         let mut context = Context {
             now: self.now,
             run,
             flow,
+            next_flow: next_flow.as_deref(),
             payloads: &payloads,
             ids: &mut self.ids,
             random: &mut self.random,
@@ -536,6 +541,7 @@ impl Working {
             | Command::ApplyPolicies { .. }
             | Command::Pause { .. }
             | Command::Amend { .. }
+            | Command::Migrate { .. }
             | Command::Unpause { .. }
             | Command::Cancel { .. }
             | Command::Signal { .. }

@@ -130,6 +130,31 @@ pub fn runs_are_found_by_changed_labels<S: TestStore>(make: &mut dyn FnMut() -> 
     check(&mut driver, &cases);
 }
 
+/// A run that is moved to another version of its flow is found by that, is woken by it, and counts for it.
+pub fn runs_are_found_by_the_version_that_they_were_moved_to<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let first = driver.keep(graph("f", vec![action("q")]));
+    let (moved, other) = (driver.start(&first), driver.start(&first));
+    let second = driver.keep(graph("f", vec![action("q"), action("r")]));
+    driver.act(moved, Command::Migrate { to: second.id, by: user(), reason: None });
+    let of = |version| RunFilter { versions: Some(vec![version]), flow: Some("f".into()), ..all() };
+    let mut cases = vec![(of(first.id), vec![other]), (of(second.id), vec![moved])];
+    for _ in 0..2 {
+        check(&mut driver, &cases);
+        let open = driver.store.reader().open_runs(&[first.id, second.id]).expect("they are counted");
+        assert_eq!(open, [(first.id, 1), (second.id, 1)].into());
+        settle_all(&mut driver);
+        let (store, rest) = driver.split();
+        driver = rest.continue_with(store.reopen());
+    }
+    for place in [0, 1] {
+        driver.work(moved, place);
+        driver.say(moved, place, Report::Complete { output: Json::NULL });
+    }
+    cases.push((RunFilter { states: vec![RunState::Completed], ..of(second.id) }, vec![moved]));
+    check(&mut driver, &cases);
+}
+
 /// Runs are found by what their open attempts are of and who holds them, by marks of their steps, by policies, by the
 /// beginning of a key, and by the time of their last event.
 pub fn runs_are_found_by_their_open_work<S: TestStore>(make: &mut dyn FnMut() -> S) {

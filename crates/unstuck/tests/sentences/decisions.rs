@@ -13,6 +13,7 @@ labels!(FACTS, of_fact(Fact), {
     Fact::Paused { .. } => "Paused",
     Fact::Unpaused => "Unpaused",
     Fact::Amended(_) => "Amended",
+    Fact::Migrated(_) => "Migrated",
     Fact::ClockCorrected { .. } => "ClockCorrected",
     Fact::InputChanged { .. } => "InputChanged",
     Fact::SignalKept { .. } => "SignalKept",

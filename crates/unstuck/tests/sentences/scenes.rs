@@ -1,8 +1,10 @@
 //! What happens to runs, so that every fact and every decision comes about at least once.
 
+use std::sync::Arc;
+
 use unstuck_core::command::{Amendment, Changes, Command, NewDeadline, Report, Rerun};
 use unstuck_core::event::Choice;
-use unstuck_core::id::RunId;
+use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::log::{AttemptLog, IgnoredLine};
 use unstuck_core::model::recovery::BackOff;
@@ -222,10 +224,19 @@ fn rests(world: &mut World, run: RunId) {
     world.does(run, Command::Pause { by: ada(), reason: Some("maintenance".into()) });
     world.does(run, Command::Unpause { by: ada() });
     amend(world, run);
+    migrate(world, run);
     world.attempt(run, "upload", done());
     world.claim(run, "notify", local());
     world.does(run, Command::Cancel { by: ada(), reason: Some("not needed".into()) });
     world.does(run, Command::rerun(Rerun::Continue, ada()));
+}
+
+fn migrate(world: &mut World, run: RunId) {
+    let mut next = (*world.flow_of(&world.runs[&run])).clone();
+    (next.id, next.version) = (FlowId(99), "2".into());
+    world.flows.push(Arc::new(next));
+    let to = FlowId(99);
+    world.does(run, Command::Migrate { to, by: ada(), reason: Some("the upload is mended".into()) });
 }
 
 fn amend(world: &mut World, run: RunId) {

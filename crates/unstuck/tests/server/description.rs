@@ -120,8 +120,8 @@ fn body_of(operation: &str) -> Option<Value> {
         "backtestPolicies" => json!({"names": ["later"], "since": "1h"}),
         "beginBulk" => json!({"action": "resume", "flow": "broken"}),
         "resumeRun" | "pauseRun" | "unpauseRun" | "cancelRun" | "rerunRun" | "applyPolicies"
-        | "unpausePolicies" | "enablePolicy" | "disablePolicy" | "pauseBulk" | "unpauseBulk"
-        | "cancelBulk" => json!({}),
+        | "migrateRun" | "migrateFlow" | "unpausePolicies" | "enablePolicy" | "disablePolicy"
+        | "pauseBulk" | "unpauseBulk" | "cancelBulk" => json!({}),
         _ => return None,
     })
 }
@@ -181,13 +181,14 @@ fn every_operation_answers_as_it_is_described() {
 }
 
 /// What needs a run or a bulk action of its own to go well.
-const TRIED_APART: [&str; 16] = [
+const TRIED_APART: [&str; 17] = [
     "cancelBulk",
     "cancelRun",
     "chooseForStep",
     "completeStep",
     "deleteFlow",
     "forgetRun",
+    "migrateRun",
     "pauseBulk",
     "pauseRun",
     "deletePolicy",
@@ -244,6 +245,7 @@ fn what_is_answered_only_sometimes_is_described_too() {
 fn try_on_runs_of_their_own(server: &Server, description: &mut Description) {
     let order = server.start_order("o-1");
     for (operation, verb, body) in [
+        ("migrateRun", "migrate", json!({})),
         ("pauseRun", "pause", json!({})),
         ("unpauseRun", "unpause", json!({})),
         ("signalRun", "signal", json!({"name": "approve"})),

@@ -10,8 +10,8 @@ flow: fan
 labels: {team: media}
 steps:
   - {id: list, set: [10, 20, 30]}
-  - {id: each, forEach: '${steps.list.output}', with: {n: '${item}'}, actionType: gpu, emulate: {sequence: [stall, pass]}, retryStrategy: hold}
-  - {id: ask, needs: [], forEach: [a, b, c], parallel: 1, signal: go}
+  - {id: each, forEach: '${steps.list.output}', with: {n: '${item}'}, type: gpu, emulate: {sequence: [stall, pass]}, retryStrategy: hold}
+  - {id: ask, needs: [], forEach: {items: [a, b, c], parallel: 1}, wait: 1h}
   - {id: last, needs: [ask], set: 1}
 ";
 
@@ -128,7 +128,7 @@ fn an_earlier_generation_is_shown_as_it_ended() {
     let first = server.get(&format!("/v1/runs/{run}?generation=1")).with(200);
     assert_eq!((&first["generation"], &first["state"]), (&json!(1), &json!("failed")));
     let now = server.get(&format!("/v1/runs/{run}?generation=2")).with(200);
-    assert_eq!((&now["generation"], &now["state"]), (&json!(2), &json!("completed")));
+    assert_eq!((&now["generation"], &now["state"]), (&json!(2), &json!("held")));
     let (status, kind, detail) = server.get(&format!("/v1/runs/{run}?generation=3")).problem();
     assert_eq!((status, kind.as_str()), (404, "not-found"), "{detail}");
 }

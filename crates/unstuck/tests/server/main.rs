@@ -10,6 +10,7 @@ mod events;
 mod flows;
 mod items;
 mod kills;
+mod migrate;
 mod odd_clients;
 mod operators;
 mod policies;

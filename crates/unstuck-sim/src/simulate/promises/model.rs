@@ -170,6 +170,7 @@ impl RunModel {
             }
             Fact::ItemsEnded { step, how: Closing::Skipped } => drop(self.fan_outs.insert(*step, None)),
             Fact::Amended(_)
+            | Fact::Migrated(_)
             | Fact::Admitted
             | Fact::ClockCorrected { .. }
             | Fact::HandlerStarted { .. }

@@ -93,6 +93,7 @@ fn style_of(fact: &Fact) -> Style {
         | Fact::Admitted
         | Fact::Unpaused
         | Fact::Amended(_)
+        | Fact::Migrated(_)
         | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }
         | Fact::SignalTaken { .. }
