@@ -193,12 +193,7 @@ impl fmt::Display for Refusal {
             Refusal::BelongsTo { run, parent } => {
                 write!(f, "{run} belongs to {parent}; forget {parent}, which removes {run} too")
             }
-            Refusal::RerunOfChild { run, parent } => {
-                write!(
-                    f,
-                    "{run} is a child of {parent}, which decides when it runs again; rerun {parent} instead"
-                )
-            }
+            Refusal::RerunOfChild { run, parent } => f.write_str(&rerun_of_child(*run, *parent)),
             Refusal::AmendOfChild { run, parent } => f.write_str(&amend_of_child(*run, *parent)),
             Refusal::CannotMigrate(cannot) => write!(f, "{cannot}"),
             Refusal::PastDeadline { deadline, now } => f.write_str(&past_deadline(*deadline, *now)),
@@ -247,6 +242,10 @@ impl fmt::Display for Refusal {
             }
         }
     }
+}
+
+fn rerun_of_child(run: RunId, parent: RunId) -> String {
+    format!("{run} is a child of {parent}, which decides when it runs again; rerun {parent} instead")
 }
 
 fn amend_of_child(run: RunId, parent: RunId) -> String {
