@@ -71,6 +71,7 @@ fn decide_runs(flow: &Flow, runs: u32) -> u64 {
                 now: NOW,
                 run: id,
                 flow,
+                next_flow: None,
                 payloads: &payloads,
                 ids: &mut ids,
                 random: &mut random,

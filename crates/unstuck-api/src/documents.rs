@@ -90,7 +90,8 @@ fn add_parts(name: &str, shapes: &BTreeMap<&'static str, Shape>, parts: &mut BTr
 
 /// Returns the type without list, map and null marks.
 fn base_type(kind: &str) -> &str {
-    kind.trim_end_matches("|null").trim_matches(|c| matches!(c, '[' | ']' | '{' | '}'))
+    let part = kind.trim_end_matches("|null").trim_matches(|c| matches!(c, '[' | ']' | '{' | '}'));
+    part.trim_end_matches("|null")
 }
 
 /// Parses the table of documents.

@@ -80,4 +80,17 @@ pub struct Possible {
     pub command: String,
     /// What it does.
     pub what: String,
+    /// The call of the API that does it, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<ApiCall>,
+}
+
+/// A call of the API.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ApiCall {
+    pub method: String,
+    pub path: String,
+    /// Null where the call has none.
+    pub body: serde_json::Value,
 }

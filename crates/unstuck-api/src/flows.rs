@@ -19,6 +19,36 @@ pub struct FlowsAppliedView {
     pub dry_run: bool,
 }
 
+/// What came of moving runs to another version of their flow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrationView {
+    pub flow: String,
+    /// The version that they are moved to.
+    pub to: String,
+    /// Whether nothing was changed, because that was only asked.
+    pub dry_run: bool,
+    /// How many were moved, or could be.
+    pub moved: u64,
+    /// How many were looked at.
+    pub total: u64,
+    /// Those that cannot be moved as they are now.
+    pub not_moved: Vec<NotMoved>,
+    /// What to give as `after` for the next runs; none where these were the last.
+    pub next: Option<String>,
+}
+
+/// A run that cannot be moved as it is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NotMoved {
+    pub run: String,
+    /// The step that keeps it, if it is one.
+    pub step: Option<String>,
+    /// In a sentence.
+    pub why: String,
+}
+
 /// What became of one flow of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

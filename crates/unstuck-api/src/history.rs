@@ -1,5 +1,7 @@
 //! The history of a run: its events in sentences, and their facts for programs.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +49,9 @@ pub struct FactView {
     /// The name of a flow: of the run, or of its exception handler.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<String>,
+    /// The version of its flow that the run is of now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
     /// The key of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
@@ -74,6 +79,12 @@ pub struct FactView {
     /// In the words of whoever did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The priority of the run now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Labels of the run that were changed, with their values now, or none where they are gone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, Option<String>>,
     /// When it comes to something.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::json_form::optional_time")]
     pub due: Option<Timestamp>,

@@ -23,7 +23,9 @@ pub mod status;
 pub mod tokens;
 pub mod trials;
 
-pub use explanation::{Because, Explanation, Happened, Next, Possible};
+pub use explanation::{ApiCall, Because, Explanation, Happened, Next, Possible};
 pub use problem::{ProblemDocument, ProblemPart, ProblemSubject, ProblemType, VoidToken};
 pub use product::{PastAttempt, Previous, Product};
-pub use run::{Attempt, Decision, Error, Handler, PoliciesPaused, Run, SetAside, Step};
+pub use run::{
+    Acknowledged, Attempt, Decision, Error, Handler, ItemsView, PoliciesPaused, Run, SetAside, Step,
+};

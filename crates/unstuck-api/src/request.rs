@@ -1,5 +1,7 @@
 //! What may be asked, as it travels: queries, and requests that change runs, policies and bulk actions.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +63,28 @@ pub enum FlowOperation {
     },
     /// A flow, or a version of it, can be started no more.
     Delete { flow: String, version: Option<String> },
+    /// Runs are moved to another version.
+    Migrate(MigrateFlow),
+}
+
+/// Which runs of a flow are moved to which version.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MigrateFlow {
+    pub flow: String,
+    /// The newest that can be started, where there is none.
+    pub to: Option<String>,
+    /// Only runs of this version.
+    pub from: Option<String>,
+    /// Only these runs; all that are open where there are none.
+    #[serde(default)]
+    pub runs: Vec<String>,
+    /// Whether nothing is changed.
+    pub dry_run: bool,
+    /// How many runs are looked at.
+    pub limit: usize,
+    /// The end of the page before, as it was given there.
+    pub after: Option<String>,
 }
 
 /// What can be read.
@@ -87,6 +111,15 @@ pub enum Query {
     /// The run document.
     Show {
         run: String,
+        #[serde(default)]
+        options: DocumentOptions,
+    },
+    /// A page of the items of `forEach` steps.
+    Items(ItemsQuery),
+    /// An input or output of a run, a step or an item, as it is: `input`, `output`, `fetch.input`, `fetch[3].output`.
+    Payload {
+        run: String,
+        of: String,
     },
     /// An explanation, for programs.
     Explain {
@@ -181,6 +214,45 @@ pub enum Query {
     Tokens {
         all: bool,
     },
+}
+
+/// How much of a run its document has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DocumentOptions {
+    /// A generation before this one, as it ended.
+    #[serde(default)]
+    pub generation: Option<u32>,
+    /// The first so many items of each `forEach`; all where there is no number.
+    #[serde(default)]
+    pub items: Option<u32>,
+    /// Without what flows and workers have put into the run.
+    #[serde(default)]
+    pub leaves_out_payloads: bool,
+}
+
+/// Which items of a run to list.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ItemsQuery {
+    pub run: String,
+    /// Of this step; of all that have items where none is named.
+    pub step: Option<String>,
+    /// In any of these states.
+    pub states: Vec<String>,
+    pub limit: usize,
+    /// The end of the page before, as it was given there.
+    pub after: Option<String>,
+    /// Without what flows and workers have put into the run.
+    #[serde(default)]
+    pub leaves_out_payloads: bool,
+}
+
+impl Query {
+    /// The whole document of a run.
+    pub fn show(run: impl Into<String>) -> Query {
+        Query::Show { run: run.into(), options: DocumentOptions::default() }
+    }
 }
 
 /// Something that is asked about tokens.
@@ -603,6 +675,13 @@ pub enum RunOperation {
     Cancel {
         reason: Option<String>,
     },
+    Amend(AmendRequest),
+    /// To a version of its flow; to the newest where there is none.
+    Migrate {
+        to: Option<String>,
+        dry_run: bool,
+        reason: Option<String>,
+    },
     /// The payload is the text of some JSON.
     Signal {
         name: String,
@@ -615,8 +694,34 @@ pub enum RunOperation {
         input: Option<String>,
         #[serde(default)]
         step_input: Option<String>,
+        #[serde(default)]
+        options: RerunOptions,
     },
     Forget,
+}
+
+/// How a run is rerun.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RerunOptions {
+    /// A run that is under way is cancelled first.
+    pub cancel_first: bool,
+    /// How long it may take, or until when, if not as its flow says.
+    pub deadline: Option<String>,
+    /// Whether nothing is changed.
+    pub dry_run: bool,
+}
+
+/// What is changed of a run that is under way.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AmendRequest {
+    pub priority: Option<i32>,
+    /// By name: the new value, or none where the label is removed.
+    pub labels: BTreeMap<String, Option<String>>,
+    /// How long from now on, until when, or `none`.
+    pub deadline: Option<String>,
+    pub reason: Option<String>,
 }
 
 /// What an operator may choose for a held step.
@@ -674,7 +779,8 @@ impl Request {
             Request::Query(query) => matches!(query, Query::Trial(_)),
             Request::Policies(request) => applies(request),
             Request::Bulk(request) => matches!(request.what, BulkOperation::Begin(_)),
-            Request::Change(_) | Request::Start(_) | Request::Flows(_) | Request::Tokens(_) => false,
+            Request::Flows(request) => matches!(request.what, FlowOperation::Migrate(_)),
+            Request::Change(_) | Request::Start(_) | Request::Tokens(_) => false,
         }
     }
 
@@ -702,17 +808,19 @@ impl Request {
                 | BulkOperation::Unpause { .. }
                 | BulkOperation::Cancel { .. } => true,
             },
-            Request::Change(change) => match change.what {
+            Request::Change(change) => match &change.what {
+                RunOperation::Rerun { options, .. } => options.dry_run,
                 RunOperation::Pause { .. }
                 | RunOperation::Unpause
                 | RunOperation::Cancel { .. }
+                | RunOperation::Amend(_)
+                | RunOperation::Migrate { .. }
                 | RunOperation::Acknowledge { .. }
                 | RunOperation::Complete { .. }
                 | RunOperation::Skip { .. } => true,
                 RunOperation::Choose { .. }
                 | RunOperation::Resume { .. }
                 | RunOperation::Signal { .. }
-                | RunOperation::Rerun { .. }
                 | RunOperation::Forget => false,
             },
         }

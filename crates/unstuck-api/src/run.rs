@@ -22,6 +22,21 @@ pub struct Run {
     /// Its labels, and those of its flow that it does not give another value.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
+    /// The run that it is a child or handler of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The run at the top of its family, where that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<String>,
+    /// Higher first.
+    #[serde(default)]
+    pub priority: i32,
+    /// When it is given up on.
+    #[serde(default, with = "crate::json_form::optional_time", skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<Timestamp>,
+    /// Who started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
     pub state: String,
     /// Whether it has something to do and no process is executing it.
     #[serde(default)]
@@ -109,7 +124,22 @@ pub struct Handler {
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     pub id: String,
+    /// The full name of its action.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// The label of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action_type: Option<String>,
     pub state: String,
+    /// Why its next attempt is still queued, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<String>,
+    /// That its error is known, where somebody has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acknowledged: Option<Acknowledged>,
+    /// How many items a `forEach` has, once its list is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<u32>,
     pub output: Option<Box<RawValue>>,
     /// The error of its last attempt, while that is open.
     pub error: Option<Error>,
@@ -127,11 +157,40 @@ pub struct Step {
     pub attempts: Vec<Attempt>,
 }
 
+/// An error that somebody has acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Acknowledged {
+    #[serde(with = "crate::json_form::time")]
+    pub at: Timestamp,
+    /// Who did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Items of `forEach` steps, in order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ItemsView {
+    pub run: String,
+    pub items: Vec<Step>,
+    /// What to give as `--after` for the next page; none where this is the last.
+    pub next: Option<String>,
+}
+
 /// One attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Attempt {
     pub attempt: u32,
+    /// The round that it belongs to, from 1; a resume begins the next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round: Option<u32>,
+    /// Why it is a repeat, if it is one: `retry`, `policy`, `manual`, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_by: Option<String>,
     pub state: String,
     /// Who executes it.
     pub worker: Option<String>,

@@ -151,6 +151,20 @@ pub struct RunLine {
     pub policies_paused: Option<PoliciesPaused>,
 }
 
+/// What a rerun would do.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RerunPreviewView {
+    pub run: String,
+    pub dry_run: bool,
+    /// The generation that would begin.
+    pub generation: u32,
+    /// The steps that would run again; of a `forEach`, the items that are not done.
+    pub again: Vec<String>,
+    /// The steps that would keep what they have.
+    pub kept: Vec<String>,
+}
+
 /// A run, and whether somebody has to do something for it to go on.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

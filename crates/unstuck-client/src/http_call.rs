@@ -7,14 +7,15 @@ use serde_json::{Value, json};
 use unstuck_api::ProblemDocument;
 use unstuck_api::bulk::ResultKind;
 use unstuck_api::http::{
-    AcknowledgeBody, ApplyBody, BulkAction, BulkBody, ChooseBody, CompleteBody, NamesBody, PausePoliciesBody,
-    ReasonBody, RerunBody, RerunWhat, ResumeBody, RotateBody, SignalBody, SkipBody, TokenBody, TrialBody,
-    UnpausePoliciesBody,
+    AcknowledgeBody, AmendBody, ApplyBody, BulkAction, BulkBody, ChooseBody, CompleteBody, MigrateBody,
+    MigrateFlowBody, NamesBody, PausePoliciesBody, ReasonBody, RerunBody, RerunWhat, ResumeBody, RotateBody,
+    SignalBody, SkipBody, TokenBody, TrialBody, UnpausePoliciesBody,
 };
 use unstuck_api::policies::RefusedDraft;
 use unstuck_api::request::{
-    BulkOperation, BulkVerb, ErrorsQuery, FlowOperation, NewBulk, PolicyOperation, PolicyRequest,
-    PolicyToTry, Query, Request, RerunScope, RunOperation, RunsQuery, TokenOperation, TrialQuery,
+    AmendRequest, BulkOperation, BulkVerb, ErrorsQuery, FlowOperation, ItemsQuery, MigrateFlow, NewBulk,
+    PolicyOperation, PolicyRequest, PolicyToTry, Query, Request, RerunScope, RunOperation, RunsQuery,
+    TokenOperation, TrialQuery,
 };
 
 use crate::client::{HttpAnswer, read_problem};
@@ -96,7 +97,7 @@ pub(crate) fn build_call(request: &Request) -> Option<HttpCall> {
         }
         Request::Bulk(request) => call_of_bulk(&request.what),
         Request::Start(request) => HttpCall::post(&["v1", "runs"], &request.start),
-        Request::Flows(request) => call_of_flows(&request.what),
+        Request::Flows(request) => call_of_flows(&request.what, request.reason.clone()),
         Request::Tokens(request) => call_of_tokens(&request.what, request.reason.clone()),
     })
 }
@@ -115,7 +116,12 @@ fn call_of_query(query: &Query) -> Option<HttpCall> {
             let call = HttpCall::get(&["v1", "runs", "counts"]);
             with_filters(call, &wanted.filter).with("by", Some(wanted.by.word()))
         }
-        Query::Show { run } => get(&["v1", "runs", run]),
+        Query::Show { run, options } => get(&["v1", "runs", run])
+            .with("generation", options.generation)
+            .with("items", options.items)
+            .with("payloads", options.leaves_out_payloads.then_some(false)),
+        Query::Items(wanted) => call_of_items(wanted),
+        Query::Payload { run, of } => get(&["v1", "runs", run, "payload"]).with("of", Some(of)),
         Query::Explain { run } => get(&["v1", "runs", run, "explain"]),
         Query::ExplainPage { run, columns, without_happened } => {
             let call = get(&["v1", "runs", run, "explain"])
@@ -196,6 +202,12 @@ fn with_filters(mut call: HttpCall, wanted: &RunsQuery) -> HttpCall {
         .with("all", wanted.all.then_some(true))
 }
 
+fn call_of_items(wanted: &ItemsQuery) -> HttpCall {
+    let call = HttpCall::get(&["v1", "runs", &wanted.run, "items"]).with("step", wanted.step.as_ref());
+    let states = wanted.states.iter().fold(call, |call, state| call.with("state", Some(state)));
+    states.with("limit", Some(wanted.limit.min(1_000))).with("after", wanted.after.as_ref())
+}
+
 fn call_of_errors(wanted: &ErrorsQuery) -> HttpCall {
     HttpCall::get(&["v1", "errors"])
         .with("flow", wanted.flow.as_ref())
@@ -251,13 +263,30 @@ fn call_of_change(run: &str, what: &RunOperation) -> HttpCall {
         RunOperation::Pause { reason } => act(run, "pause", &ReasonBody { reason: reason.clone() }),
         RunOperation::Unpause => act(run, "unpause", &ReasonBody { reason: None }),
         RunOperation::Cancel { reason } => act(run, "cancel", &ReasonBody { reason: reason.clone() }),
+        RunOperation::Amend(AmendRequest { priority, labels, deadline, reason }) => {
+            let (labels, deadline, reason) = (labels.clone(), deadline.clone(), reason.clone());
+            let body = AmendBody { priority: *priority, labels, deadline, reason };
+            HttpCall { method: "PATCH", ..HttpCall::post(&["v1", "runs", run], &body) }
+        }
+        RunOperation::Migrate { to, dry_run, reason } => {
+            let body = MigrateBody { to: to.clone(), reason: reason.clone() };
+            act(run, "migrate", &body).with("dryRun", dry_run.then_some(true))
+        }
         RunOperation::Signal { name, payload } => {
             act(run, "signal", &SignalBody { name: name.clone(), payload: raw(Some(payload)) })
         }
-        RunOperation::Rerun { again, input, step_input } => {
+        RunOperation::Rerun { again, input, step_input, options } => {
             let (what, steps) = rerun_scope(again);
-            let (input, step_input) = (raw(input.as_deref()), raw(step_input.as_deref()));
-            act(run, "rerun", &RerunBody { what: Some(what), steps, input, step_input, reason: None })
+            let body = RerunBody {
+                what: Some(what),
+                steps,
+                input: raw(input.as_deref()),
+                step_input: raw(step_input.as_deref()),
+                cancel_first: options.cancel_first,
+                deadline: options.deadline.clone(),
+                reason: None,
+            };
+            act(run, "rerun", &body).with("dryRun", options.dry_run.then_some(true))
         }
         RunOperation::Forget => HttpCall::delete(&["v1", "runs", run]),
     }
@@ -371,7 +400,7 @@ fn bulk_body(new: &NewBulk) -> BulkBody {
     body
 }
 
-fn call_of_flows(what: &FlowOperation) -> HttpCall {
+fn call_of_flows(what: &FlowOperation, reason: Option<String>) -> HttpCall {
     match what {
         FlowOperation::Apply { text, dry_run, .. } => HttpCall {
             body: Some(text.clone()),
@@ -381,6 +410,13 @@ fn call_of_flows(what: &FlowOperation) -> HttpCall {
         .with("dryRun", dry_run.then_some(true)),
         FlowOperation::Delete { flow, version } => {
             HttpCall::delete(&["v1", "flows", flow]).with("version", version.as_ref())
+        }
+        FlowOperation::Migrate(MigrateFlow { flow, to, from, runs, dry_run, limit, after }) => {
+            let body = MigrateFlowBody { to: to.clone(), from: from.clone(), runs: runs.clone(), reason };
+            HttpCall::post(&["v1", "flows", flow, "migrate"], &body)
+                .with("dryRun", dry_run.then_some(true))
+                .with("limit", Some((*limit).min(1_000)))
+                .with("after", after.as_ref())
         }
     }
 }

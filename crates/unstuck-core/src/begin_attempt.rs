@@ -177,6 +177,7 @@ pub(crate) fn start_child(
     let known = state.child;
     let run = known.unwrap_or_else(|| RunId(draft.context.ids.next(draft.now())));
     let parent = draft.run();
+    let priority = parent.priority.saturating_add(draft.step(unit).priority);
     let body = StartChild {
         flow: flow.clone(),
         input: input.unwrap_or_else(|| parent.input.clone()),
@@ -184,13 +185,13 @@ pub(crate) fn start_child(
         root_flow: parent.root_flow.clone(),
         nesting: Some(Arc::new(nesting)),
         home: parent.home.clone(),
-        priority: parent.priority.saturating_add(draft.step(unit).priority),
+        priority,
     };
     // A child that could not be started before (no such flow, a bad input) is started now; one that exists ignores
     // this and continues as its next generation.
     draft.notify(run, NoticeBody::StartChild(Box::new(body)));
     if known.is_some() {
-        draft.notify(run, NoticeBody::ContinueChild { serves });
+        draft.notify(run, NoticeBody::ContinueChild { serves, priority: Some(priority) });
     }
     draft.emit_unit(unit, UnitFact::ChildStarted { attempt, resumed_by, run });
 }

@@ -1,12 +1,13 @@
 //! What may be asked of a run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::bulk::{BulkRef, TargetResult};
 use crate::event::{Actor, Choice};
-use crate::id::RunId;
+use crate::id::{FlowId, RunId};
 use crate::json::{Json, Payload};
 use crate::model::attempt::{AttemptId, Worker};
 use crate::model::error::{Error, RunError};
@@ -111,6 +112,19 @@ pub enum Command {
         by: Actor,
         reason: Option<Arc<str>>,
     },
+    /// Change its priority, labels or deadline.
+    Amend {
+        changes: Box<Amendment>,
+        by: Actor,
+        reason: Option<Arc<str>>,
+    },
+    /// Move it to another version of its flow.
+    Migrate {
+        /// Comes with the [context](crate::decide::Context) too.
+        to: FlowId,
+        by: Actor,
+        reason: Option<Arc<str>>,
+    },
     /// An external event.
     Signal {
         name: Arc<str>,
@@ -140,6 +154,29 @@ pub struct Changes {
     pub step_input: Option<Json>,
     /// The bulk action that it belongs to, which wants to know how it comes out.
     pub bulk: Option<BulkRef>,
+    /// Of a rerun: a run that is under way is cancelled first, in the same decision.
+    pub cancel_first: bool,
+    /// Of a rerun: its deadline, if not the flow's.
+    pub deadline: Option<NewDeadline>,
+}
+
+/// What is changed of a run that is under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Amendment {
+    pub priority: Option<i32>,
+    /// Its own labels by name: the new value, or none where the label is removed. Others stay.
+    pub labels: BTreeMap<String, Option<String>>,
+    pub deadline: Option<NewDeadline>,
+}
+
+/// A deadline that takes the place of the one that a run has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewDeadline {
+    /// So long from now on.
+    After(Millis),
+    At(Time),
+    /// It has none any more.
+    None,
 }
 
 /// The start of a run.
@@ -260,6 +297,7 @@ impl Notice {
             | NoticeBody::CancelChild { .. }
             | NoticeBody::PauseChild
             | NoticeBody::UnpauseChild
+            | NoticeBody::AmendChild { .. }
             | NoticeBody::ChildChanged { .. }
             | NoticeBody::ChildEnded { .. }
             | NoticeBody::TargetEnded { .. } => None,
@@ -276,6 +314,9 @@ pub enum NoticeBody {
     ContinueChild {
         /// For this attempt.
         serves: ParentAttempt,
+        /// The priority that it has then; the one that it had, in notices of older versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        priority: Option<i32>,
     },
     /// To a child: cancel, if it still works for this attempt.
     CancelChild { serves: ParentAttempt },
@@ -283,6 +324,8 @@ pub enum NoticeBody {
     PauseChild,
     /// To a child: go on.
     UnpauseChild,
+    /// To a child: the priority that it has now.
+    AmendChild { priority: i32 },
     /// To a parent: what the child is doing now.
     ChildChanged { child: ChildRef, state: RunState },
     /// To a parent: the child has ended.
@@ -347,6 +390,8 @@ impl Command {
             | Command::Complete { reason, .. }
             | Command::Skip { reason, .. }
             | Command::Pause { reason, .. }
+            | Command::Amend { reason, .. }
+            | Command::Migrate { reason, .. }
             | Command::Cancel { reason, .. } => reason.as_deref(),
             Command::Start(_)
             | Command::Admit
@@ -382,6 +427,8 @@ impl Command {
             | Command::Pause { by, .. }
             | Command::Unpause { by }
             | Command::Cancel { by, .. }
+            | Command::Amend { by, .. }
+            | Command::Migrate { by, .. }
             | Command::Signal { by, .. }
             | Command::Rerun { by, .. } => by.clone(),
         }

@@ -1,6 +1,7 @@
 //! Decides what a command does to a run: the only entry point for every change.
 
 mod acknowledge;
+mod amend;
 mod apply_policies;
 mod cancel;
 mod child;
@@ -9,6 +10,7 @@ mod complete_or_skip;
 mod draft;
 mod expire;
 mod forget;
+mod migrate;
 mod pause;
 mod report;
 mod rerun;
@@ -40,7 +42,8 @@ pub use child::notice_of_refused_child;
 pub(crate) use draft::Draft;
 pub use draft::unit_name;
 pub use forget::check_forget;
-pub use rerun::check_rerun;
+pub use migrate::check_migration;
+pub use rerun::{RerunPreview, check_rerun, preview_rerun};
 pub use start::check_same_input;
 
 /// The largest input, output or signal.
@@ -81,6 +84,8 @@ pub struct Context<'a> {
     pub run: RunId,
     /// The run's flow version.
     pub flow: &'a Flow,
+    /// The version that it is moved to, where that is asked for.
+    pub next_flow: Option<&'a Flow>,
     /// The stored payloads that [`needs`](crate::needs::needs) listed.
     pub payloads: &'a HashMap<PayloadId, Json>,
     /// Where new ids come from.
@@ -254,6 +259,8 @@ fn decide_in_place(
         Command::Pause { reason, .. } => pause::pause(&mut draft, reason),
         Command::Unpause { .. } => pause::unpause(&mut draft),
         Command::Cancel { reason, .. } => cancel::cancel_run(&mut draft, reason),
+        Command::Amend { changes, reason, .. } => amend::amend_by_operator(&mut draft, &changes, reason),
+        Command::Migrate { to, reason, .. } => migrate::migrate_run(&mut draft, to, reason),
         Command::Signal { name, payload, .. } => signal::accept_signal(&mut draft, &name, payload),
         Command::Rerun { what, changes, .. } => rerun::rerun_by_operator(&mut draft, &what, *changes),
         Command::Notice(notice) => decide_notice(&mut draft, *notice),
@@ -271,10 +278,11 @@ fn decide_in_place(
 fn decide_notice(draft: &mut Draft<'_, '_>, notice: NoticeBody) -> Result<Answer, Refusal> {
     match notice {
         NoticeBody::StartChild(child) => start::start_child(draft, *child),
-        NoticeBody::ContinueChild { serves } => rerun::continue_child(draft, serves),
+        NoticeBody::ContinueChild { serves, priority } => rerun::continue_child(draft, serves, priority),
         NoticeBody::CancelChild { serves } => cancel::cancel_child(draft, serves),
         NoticeBody::PauseChild => pause::pause_child(draft),
         NoticeBody::UnpauseChild => pause::unpause_child(draft),
+        NoticeBody::AmendChild { priority } => amend::amend_child(draft, priority),
         NoticeBody::ChildChanged { child, state } => child::record_child_state(draft, &child, state),
         NoticeBody::ChildEnded { child, how } => child::handle_child_end(draft, &child, how),
         // A run has no targets: whoever sent it meant somebody else.

@@ -73,6 +73,10 @@ pub enum Fact {
     Paused { by: PausedBy, reason: Option<Arc<str>> },
     /// The pause has ended.
     Unpaused,
+    /// Its priority, labels or deadline were changed.
+    Amended(Box<Amended>),
+    /// It was moved to another version of its flow. Steps that have begun are the same and have the same places there.
+    Migrated(Box<Migrated>),
     /// The clock was set since the last event: relative times are moved, so that lengths of time keep their
     /// length. Instants stay.
     ClockCorrected {
@@ -205,6 +209,52 @@ pub struct Started {
     /// The limit that it must be admitted by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
+}
+
+/// What was changed of a run that is under way.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Amended {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Labels that it has no more, with the values that they had; first of those that have another value now.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels_removed: Labels,
+    /// Labels that it has now, or that have this value now.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels_set: Labels,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deadline: Option<AmendedDeadline>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
+}
+
+/// The deadline that a run has from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AmendedDeadline {
+    /// When it is given up on; never, if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+    /// Whether that follows from a length of time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_relative: bool,
+}
+
+/// That a run was moved to another version of its flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Migrated {
+    /// The version that it is of now.
+    pub flow: FlowId,
+    /// As people know it.
+    pub version: Arc<str>,
+    /// The version that it was of, as people know it.
+    pub from: Arc<str>,
+    /// How many steps it has now.
+    pub steps: u16,
+    /// Steps that are defined in another way now, and whose inputs are computed again before the next attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<StepIndex>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Arc<str>>,
 }
 
 /// How an open unit is closed when its run ends under it.
@@ -453,6 +503,8 @@ impl Event {
                 Fact::Admitted
                 | Fact::Paused { .. }
                 | Fact::Unpaused
+                | Fact::Amended(_)
+                | Fact::Migrated(_)
                 | Fact::ClockCorrected { .. }
                 | Fact::SignalTaken { .. }
                 | Fact::Failing { .. }

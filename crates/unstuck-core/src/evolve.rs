@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use self::clock::{shift_clock, shift_clock_for_rerun};
 use crate::bulk::{self, BulkRef};
-use crate::event::{Closing, Event, Fact, Started, UnitFact};
+use crate::event::{Amended, Closing, Event, Fact, Migrated, Started, UnitFact};
 use crate::json::Payload;
 use crate::model::attempt::{Outcome, PastAttempt, ResumedBy, StuckLimit};
 use crate::model::error::RunError;
@@ -74,6 +74,8 @@ pub(crate) fn apply_fact(run: &mut Run, fact: &Fact, at: Time) {
         }
         Fact::Paused { by, .. } => run.paused = Some(*by),
         Fact::Unpaused => run.paused = None,
+        Fact::Amended(amended) => amend_run(run, amended),
+        Fact::Migrated(migrated) => migrate_run(run, migrated),
         Fact::ClockCorrected { by } => shift_clock(run, *by),
         Fact::InputChanged { input, digest } => {
             run.input = input.clone();
@@ -160,6 +162,32 @@ pub(crate) fn new_run(started: &Started, at: Time) -> Run {
         signals: BTreeMap::new(),
         bulk: None,
     }
+}
+
+/// Changes the priority, the labels and the deadline as far as they were changed.
+fn amend_run(run: &mut Run, amended: &Amended) {
+    run.priority = amended.priority.unwrap_or(run.priority);
+    if !amended.labels_removed.is_empty() || !amended.labels_set.is_empty() {
+        let mut labels = run.labels.as_deref().cloned().unwrap_or_default();
+        labels.retain(|name, _| !amended.labels_removed.contains_key(name));
+        labels.extend(amended.labels_set.iter().map(|(name, value)| (name.clone(), value.clone())));
+        run.labels = (!labels.is_empty()).then(|| Arc::new(labels));
+    }
+    if let Some(deadline) = amended.deadline {
+        (run.deadline, run.deadline_is_relative) = (deadline.at, deadline.is_relative);
+    }
+}
+
+/// Moves the run to another version of its flow. What has begun stays where it is; all other steps are alike.
+fn migrate_run(run: &mut Run, migrated: &Migrated) {
+    run.flow = migrated.flow;
+    run.steps.resize(usize::from(migrated.steps), StepRun::Single(Unit::default()));
+    for step in &migrated.changed {
+        if let Some(unit) = run.unit_mut(UnitRef::step(*step)) {
+            unit.input = None;
+        }
+    }
+    run.begin_recent_attempts();
 }
 
 /// Removes the oldest kept signal of this name.

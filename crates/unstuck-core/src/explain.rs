@@ -9,6 +9,7 @@ mod upcoming;
 
 use std::collections::BTreeSet;
 
+pub use self::unit_reasons::why_still_queued;
 use crate::event::Event;
 use crate::id::RunId;
 use crate::model::flow::{Flow, Step};
@@ -78,6 +79,19 @@ pub struct PossibleAction {
     pub command: String,
     /// What it does.
     pub what: String,
+    /// The same for whoever does not type it, where it is more than a command of this machine.
+    pub act: Option<Act>,
+}
+
+/// What an action does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Something to a run, by the name that it has everywhere, with what it needs to know.
+    OnRun { run: RunId, verb: &'static str, arguments: serde_json::Value },
+    /// Explains another run.
+    Explain(RunId),
+    /// Lets policies resume errors again.
+    UnpausePolicies,
 }
 
 /// What is known of a run besides the run itself.

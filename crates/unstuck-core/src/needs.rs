@@ -79,6 +79,7 @@ impl PayloadNeeds {
             | Command::Acknowledge { .. }
             | Command::ApplyPolicies { .. }
             | Command::Pause { .. }
+            | Command::Amend { .. }
             | Command::Cancel { .. } => {}
             Command::Report { attempt, .. } | Command::Lost { attempt, .. } => {
                 self.add_after_unit(run, flow, attempt.unit);
@@ -92,11 +93,13 @@ impl PayloadNeeds {
             | Command::Admit
             | Command::Unpause { .. }
             | Command::Signal { .. } => self.add_after_all_steps(run, flow),
-            Command::Rerun { .. } => self.add_everything(run),
+            // What comes next follows from another version than the one that is at hand.
+            Command::Rerun { .. } | Command::Migrate { .. } => self.add_everything(run),
             Command::Notice(notice) => match &**notice {
                 NoticeBody::StartChild(_)
                 | NoticeBody::CancelChild { .. }
                 | NoticeBody::PauseChild
+                | NoticeBody::AmendChild { .. }
                 | NoticeBody::ChildChanged { .. }
                 | NoticeBody::TargetEnded { .. } => {}
                 NoticeBody::ContinueChild { .. } => self.add_everything(run),

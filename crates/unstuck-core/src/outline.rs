@@ -24,6 +24,7 @@ pub fn can_decide_by_outline(run: &Run, command: &Command) -> bool {
             NoticeBody::CancelChild { serves } => run.is_final() || run.origin.serves() == Some(*serves),
             NoticeBody::PauseChild
             | NoticeBody::UnpauseChild
+            | NoticeBody::AmendChild { .. }
             | NoticeBody::ChildChanged { .. }
             | NoticeBody::ChildEnded { .. } => run.is_final(),
             NoticeBody::TargetEnded { .. } => true,
@@ -38,6 +39,8 @@ pub fn can_decide_by_outline(run: &Run, command: &Command) -> bool {
         | Command::ApplyPolicies { .. }
         | Command::Pause { .. }
         | Command::Unpause { .. }
+        | Command::Amend { .. }
+        | Command::Migrate { .. }
         | Command::Signal { .. }
         | Command::Rerun { .. } => false,
     }

@@ -45,6 +45,12 @@ pub enum Refusal {
     },
     /// The run is a child, which runs again when its parent does.
     RerunOfChild { run: RunId, parent: RunId },
+    /// The run is a child or handler, whose priority and deadline follow from its parent's.
+    AmendOfChild { run: RunId, parent: RunId },
+    /// The run cannot be moved to another version of its flow.
+    CannotMigrate(Box<CannotMigrate>),
+    /// The deadline has passed already.
+    PastDeadline { deadline: Time, now: Time },
     /// The key belongs to a run with another input.
     KeyTaken {
         key: Arc<str>,
@@ -109,6 +115,17 @@ pub enum Refusal {
     },
 }
 
+/// What keeps a run from being moved to another version of its flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CannotMigrate {
+    /// The step, unless the whole version is at fault.
+    pub step: Option<String>,
+    /// What it has or is that does not go with the version, as the end of a sentence.
+    pub why: String,
+    /// The version.
+    pub version: Arc<str>,
+}
+
 /// A token that is no longer worth anything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Void {
@@ -142,12 +159,15 @@ impl Refusal {
             Refusal::Final(_) => "final",
             Refusal::Void(_) => "void-token",
             Refusal::WrongState { .. } | Refusal::WrongRunState { .. } => "wrong-state",
-            Refusal::BelongsTo { .. } | Refusal::RerunOfChild { .. } => "belongs-to-run",
-            Refusal::KeyTaken { .. } | Refusal::KeyExists { .. } => "key-taken",
-            Refusal::BadName { .. } | Refusal::TooManyLabels { .. } | Refusal::LongReason { .. } => {
-                "bad-request"
+            Refusal::BelongsTo { .. } | Refusal::RerunOfChild { .. } | Refusal::AmendOfChild { .. } => {
+                "belongs-to-run"
             }
-            Refusal::BadInput(_) => "invalid",
+            Refusal::KeyTaken { .. } | Refusal::KeyExists { .. } => "key-taken",
+            Refusal::BadName { .. }
+            | Refusal::TooManyLabels { .. }
+            | Refusal::LongReason { .. }
+            | Refusal::PastDeadline { .. } => "bad-request",
+            Refusal::BadInput(_) | Refusal::CannotMigrate(_) => "invalid",
             Refusal::TooManySignals { .. } | Refusal::TooManySignalNames { .. } => "too-many-signals",
             Refusal::TooLarge { .. } => "too-large",
         }
@@ -173,12 +193,10 @@ impl fmt::Display for Refusal {
             Refusal::BelongsTo { run, parent } => {
                 write!(f, "{run} belongs to {parent}; forget {parent}, which removes {run} too")
             }
-            Refusal::RerunOfChild { run, parent } => {
-                write!(
-                    f,
-                    "{run} is a child of {parent}, which decides when it runs again; rerun {parent} instead"
-                )
-            }
+            Refusal::RerunOfChild { run, parent } => f.write_str(&rerun_of_child(*run, *parent)),
+            Refusal::AmendOfChild { run, parent } => f.write_str(&amend_of_child(*run, *parent)),
+            Refusal::CannotMigrate(cannot) => write!(f, "{cannot}"),
+            Refusal::PastDeadline { deadline, now } => f.write_str(&past_deadline(*deadline, *now)),
             Refusal::KeyTaken { key, run, theirs, ours } => write!(
                 f,
                 "key `{key}` already belongs to {run}, which has a different input (its digest is {theirs}, yours is \
@@ -226,10 +244,34 @@ impl fmt::Display for Refusal {
     }
 }
 
+fn rerun_of_child(run: RunId, parent: RunId) -> String {
+    format!("{run} is a child of {parent}, which decides when it runs again; rerun {parent} instead")
+}
+
+fn amend_of_child(run: RunId, parent: RunId) -> String {
+    format!(
+        "{run} belongs to {parent}, which gives it its priority and waits for it; change {parent} instead"
+    )
+}
+
+fn past_deadline(deadline: Time, now: Time) -> String {
+    format!("the deadline {deadline} has passed already (it is {now}); give a later one, or cancel the run")
+}
+
 fn too_many_names(name: &str, max: usize) -> String {
     format!(
         "signals of {max} names are waiting already, and no step of the flow waits for `{name}`; check the name"
     )
+}
+
+impl fmt::Display for CannotMigrate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the run cannot be moved to version `{}`: ", self.version)?;
+        match &self.step {
+            Some(step) => write!(f, "step `{step}` {}", self.why),
+            None => f.write_str(&self.why),
+        }
+    }
 }
 
 impl fmt::Display for Void {

@@ -5,7 +5,7 @@ use crate::event::{Event, Fact, UnitFact};
 use crate::evolve::{apply_fact_or_start, finish_event};
 use crate::model::flow::StepIndex;
 use crate::model::run::Run;
-use crate::model::unit::{ITEMS_PER_PART, UnitRef};
+use crate::model::unit::{ITEMS_PER_PART, StepRun, UnitRef};
 
 /// Checks and applies an event that was read from a store, or says what is wrong with it. After an error `run` may be
 /// half-changed and must not be used.
@@ -57,10 +57,19 @@ fn check_fact(run: Option<&Run>, fact: &Fact) -> Result<(), String> {
             let fewer = run.steps.len().min(usize::from(*steps));
             keep.iter().try_for_each(|step| check_range(*step, fewer))
         }
+        Fact::Migrated(migrated) => {
+            let steps = usize::from(migrated.steps);
+            let left = run.steps.iter().skip(steps);
+            if left.into_iter().any(StepRun::has_begun) {
+                return Err(format!("it leaves {steps} steps, and one that has begun is not among them"));
+            }
+            migrated.changed.iter().try_for_each(|step| check_range(*step, steps.min(run.steps.len())))
+        }
         Fact::Started(_)
         | Fact::Admitted
         | Fact::Paused { .. }
         | Fact::Unpaused
+        | Fact::Amended(_)
         | Fact::ClockCorrected { .. }
         | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }

@@ -266,11 +266,16 @@ impl Batch {
     ) -> Result<Answer, Undecided> {
         let Some(working) = self.runs.get_mut(&id) else { return Err(Undecided::Busy) };
         let place = place_of(&command);
+        let next_flow = match &command {
+            Command::Migrate { to, .. } => Some(tools.flows.get(tools.store, *to).map_err(Undecided::Error)?),
+            _ => None,
+        };
         let command = working.with_heartbeats(command, tools.clock);
         let mut context = Context {
             now: working.run.as_deref().map_or(tools.now, |run| decision_time(run, tools.now, tools.clock)),
             run: id,
             flow,
+            next_flow: next_flow.as_deref(),
             payloads: &self.payloads,
             ids: tools.ids,
             random: tools.random,
@@ -290,6 +295,12 @@ impl Batch {
             None => {}
         }
         let decision = result.map_err(|refusal| Undecided::Error(refusal.into()))?;
+        // From here on the run is decided about, and woken, by the version that it was moved to.
+        if let Some(next) =
+            next_flow.filter(|next| working.run.as_ref().is_some_and(|run| run.flow == next.id))
+        {
+            working.flow = Some(next);
+        }
         self.withheld = self.withheld.or(decision.withheld);
         Ok(self.record(id, decision))
     }
@@ -619,6 +630,8 @@ fn place_of(command: &Command) -> Option<RunAtWork> {
         | Command::ApplyPolicies { .. }
         | Command::Pause { .. }
         | Command::Unpause { .. }
+        | Command::Amend { .. }
+        | Command::Migrate { .. }
         | Command::Cancel { .. }
         | Command::Signal { .. }
         | Command::Rerun { .. }

@@ -113,6 +113,8 @@ fn verb(command: &Command) -> &'static str {
         Command::Pause { .. } => "run.pause",
         Command::Unpause { .. } => "run.unpause",
         Command::Cancel { .. } => "run.cancel",
+        Command::Amend { .. } => "run.amend",
+        Command::Migrate { .. } => "run.migrate",
         Command::Signal { .. } => "run.signal",
         Command::Rerun { .. } => "run.rerun",
         Command::Admit

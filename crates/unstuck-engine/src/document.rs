@@ -4,11 +4,14 @@ mod attempt;
 mod explanation;
 mod product;
 
+use std::collections::BTreeMap;
+
 use serde_json::value::RawValue;
 
 use unstuck_api as api;
 use unstuck_core::decide::unit_name;
-use unstuck_core::event::Event;
+use unstuck_core::event::{Actor, Event, Fact, UnitFact};
+use unstuck_core::explain::why_still_queued;
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::error::{Error, RunError};
 use unstuck_core::model::flow::{Flow, StepIndex};
@@ -16,6 +19,7 @@ use unstuck_core::model::labels::all_labels;
 use unstuck_core::model::run::{Phase, Run, RunOutcome};
 use unstuck_core::model::unit::{AutoResume, Items, StepRun, Unit, UnitRef, UnitState};
 use unstuck_core::reason;
+use unstuck_core::time::Time;
 
 pub use explanation::{explanation, policies_paused};
 pub use product::{JobDetails, MAX_HISTORY};
@@ -25,14 +29,26 @@ pub type Loading<'a> = &'a mut dyn FnMut(&Payload) -> Json;
 
 /// The run document, everywhere the same. `history` starts with the run's first event.
 pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<'_>) -> api::Run {
+    run_document_with(run, flow, history, usize::MAX, payload)
+}
+
+/// The same with the first `most` items of each `forEach`.
+pub fn run_document_with(
+    run: &Run,
+    flow: &Flow,
+    history: &[Event],
+    most: usize,
+    payload: Loading<'_>,
+) -> api::Run {
+    let units = UnitDocuments::new(run, flow, history);
     let mut steps = Vec::new();
     for (place, step) in flow.step_indices().zip(&run.steps) {
         match step {
-            StepRun::Single(unit) => steps.push(unit_document(flow, UnitRef::step(place), unit, payload)),
+            StepRun::Single(unit) => steps.push(units.unit(UnitRef::step(place), unit, payload)),
             StepRun::Items(items) => {
                 steps.push(fan_out_document(flow, place, step, items, payload));
-                for (item, unit) in &items.units {
-                    steps.push(unit_document(flow, UnitRef::item(place, *item), unit, payload));
+                for (item, unit) in items.units.iter().take(most) {
+                    steps.push(units.unit(UnitRef::item(place, *item), unit, payload));
                 }
             }
         }
@@ -45,6 +61,11 @@ pub fn run_document(run: &Run, flow: &Flow, history: &[Event], payload: Loading<
         version: flow.version.to_string(),
         key: run.key.as_deref().map(str::to_owned),
         labels: all_labels(run.labels.as_deref(), &flow.labels),
+        parent: run.origin.parent().map(|parent| parent.to_string()),
+        root: None,
+        priority: run.priority,
+        deadline: run.deadline.map(Time::timestamp),
+        by: history.first().and_then(|first| user_name(&first.by)),
         state: run.state().word().to_owned(),
         idle: false,
         go_on: None,
@@ -79,6 +100,55 @@ fn decisions(run: &Run, flow: &Flow, history: &[Event]) -> Vec<api::Decision> {
         .collect()
 }
 
+/// Makes documents of the steps and items of a run.
+pub struct UnitDocuments<'a> {
+    run: &'a Run,
+    flow: &'a Flow,
+    /// Who acknowledged the error of a unit last: its state does not have it.
+    acknowledged_by: BTreeMap<UnitRef, String>,
+}
+
+impl<'a> UnitDocuments<'a> {
+    /// For a run; who acknowledged errors is found in its history.
+    pub fn new(run: &'a Run, flow: &'a Flow, history: &[Event]) -> UnitDocuments<'a> {
+        let mut acknowledged_by = BTreeMap::new();
+        for event in history.iter().filter(|event| event.generation == run.generation) {
+            for fact in &event.facts {
+                if let Fact::Unit { unit, fact: UnitFact::Acknowledged { .. } } = fact
+                    && let Some(by) = user_name(&event.by)
+                {
+                    acknowledged_by.insert(*unit, by);
+                }
+            }
+        }
+        UnitDocuments { run, flow, acknowledged_by }
+    }
+
+    /// The document of a step or item.
+    pub fn unit(&self, unit: UnitRef, state: &Unit, payload: Loading<'_>) -> api::Step {
+        let mut document = unit_document(self.flow, unit, state, payload);
+        if let UnitState::Error { acknowledged: Some(acknowledged), .. } = &state.state {
+            document.acknowledged = Some(api::Acknowledged {
+                at: acknowledged.at.timestamp(),
+                by: self.acknowledged_by.get(&unit).cloned(),
+                reason: acknowledged.reason.as_deref().map(str::to_owned),
+            });
+        }
+        if let UnitState::Ready(queued) = &state.state {
+            document.waiting_for = Some(why_still_queued(self.run, self.flow.step(unit.step), queued));
+        }
+        document
+    }
+}
+
+/// The name of whoever uses Unstuck; none for what the engine or a worker does.
+fn user_name(by: &Actor) -> Option<String> {
+    match by {
+        Actor::User(name) => Some(name.to_string()),
+        Actor::Engine | Actor::Worker => None,
+    }
+}
+
 fn unit_document(flow: &Flow, unit: UnitRef, state: &Unit, payload: Loading<'_>) -> api::Step {
     let output = match &state.state {
         UnitState::Completed { output, .. } => Some(raw(&payload(output))),
@@ -94,9 +164,15 @@ fn unit_document(flow: &Flow, unit: UnitRef, state: &Unit, payload: Loading<'_>)
         | UnitState::Cancelled { .. } => None,
     };
     let resume = auto_resume(state);
+    let step = flow.step(unit.step);
     api::Step {
         id: unit_name(flow, unit),
+        action: Some(step.full_action.to_string()),
+        action_type: step.action_type.as_deref().map(str::to_owned),
         state: state.state.word().to_owned(),
+        waiting_for: None,
+        acknowledged: None,
+        items: None,
         output,
         error: unit_error(flow, unit, state),
         next_auto_resume: resume.map(|resume| resume.due.timestamp()),
@@ -117,9 +193,15 @@ fn fan_out_document(
 ) -> api::Step {
     let first_error =
         items.units.iter().find_map(|(item, unit)| unit_error(flow, UnitRef::item(place, *item), unit));
+    let definition = flow.step(place);
     api::Step {
-        id: flow.step(place).id.to_string(),
+        id: definition.id.to_string(),
+        action: Some(definition.full_action.to_string()),
+        action_type: definition.action_type.as_deref().map(str::to_owned),
         state: step.word().to_owned(),
+        waiting_for: None,
+        acknowledged: None,
+        items: Some(items.total),
         output: step.output().map(|output| raw(&payload(output))),
         error: first_error,
         next_auto_resume: None,

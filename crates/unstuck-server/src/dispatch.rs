@@ -74,6 +74,7 @@ fn filter(verb: Verb) -> MethodFilter {
         Verb::Get => MethodFilter::GET,
         Verb::Post => MethodFilter::POST,
         Verb::Put => MethodFilter::PUT,
+        Verb::Patch => MethodFilter::PATCH,
         Verb::Delete => MethodFilter::DELETE,
     }
 }

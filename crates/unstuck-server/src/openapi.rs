@@ -55,7 +55,9 @@ fn describe_route(route: &Route) -> Value {
             described["description"] = json!("It is still as `If-None-Match` says.");
         }
         if !answer.media.is_empty() {
+            let known = described["content"][answer.media]["schema"].take();
             described["content"][answer.media] = match answer.schema {
+                Some(name) if !known.is_null() => json!({"schema": {"anyOf": [known, reference(name)]}}),
                 Some(name) => json!({"schema": reference(name)}),
                 None => json!({}),
             };

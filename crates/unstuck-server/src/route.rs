@@ -36,6 +36,7 @@ pub(crate) enum Verb {
     Get,
     Post,
     Put,
+    Patch,
     Delete,
 }
 
@@ -46,6 +47,7 @@ impl Verb {
             Verb::Get => "GET",
             Verb::Post => "POST",
             Verb::Put => "PUT",
+            Verb::Patch => "PATCH",
             Verb::Delete => "DELETE",
         }
     }

@@ -9,7 +9,7 @@ use crate::body::BodyKind;
 use crate::handler::{audit, bulk, change_run, errors, flows, policies, runs, server, start, tokens};
 use crate::parameter::{Parameter, ParameterKind};
 use crate::route::Handler::{Async, Change, Direct, Query};
-use crate::route::Verb::{Delete, Get, Post, Put};
+use crate::route::Verb::{Delete, Get, Patch, Post, Put};
 use crate::route::{Handler, OtherAnswer, Route, Verb};
 use crate::{events, health, metrics, openapi, pages};
 
@@ -67,6 +67,19 @@ macro_rules! run_filters {
     };
 }
 
+const ITEM_STATES: &[&str] = &[
+    "pending",
+    "ready",
+    "active",
+    "waiting",
+    "held",
+    "error",
+    "completed",
+    "skipped",
+    "failed",
+    "dropped",
+    "cancelled",
+];
 const MARKS: &[&str] = &["error", "held", "acknowledged", "scheduled"];
 const SORTS: &[&str] = &["-created", "-updated", "nextAutoResume"];
 const COUNTED: &[&str] = &["state", "flow", "group", "action"];
@@ -95,6 +108,10 @@ const UNCHANGED: OtherAnswer = OtherAnswer { status: 304, media: "", schema: Non
 const UNREADY: OtherAnswer = OtherAnswer { status: 503, media: "application/json", schema: Some("health") };
 const DRY_RUN: OtherAnswer =
     OtherAnswer { status: 200, media: "application/json", schema: Some("bulkBegun") };
+const MIGRATION: OtherAnswer =
+    OtherAnswer { status: 200, media: "application/json", schema: Some("migration") };
+const RERUN_PREVIEW: OtherAnswer =
+    OtherAnswer { status: 200, media: "application/json", schema: Some("rerunPreview") };
 const ALREADY: OtherAnswer = OtherAnswer { status: 200, media: "application/json", schema: Some("started") };
 const TEXT: OtherAnswer = page_of("text/plain");
 const HTML: OtherAnswer = page_of("text/html");
@@ -180,6 +197,15 @@ pub(crate) static ROUTES: &[Route] = &[
         .about("The versions of a flow, newest first, deleted ones too.")
         .with(&[LIMIT, AFTER])
         .gives(200, "flowVersionList"),
+    route(Post, "/v1/flows/{flow}/migrate", OPERATORS, "migrateFlow", Change(flows::migrate))
+        .about("Moves runs that are under way to another version of their flow, some in each call.")
+        .with(&[
+            parameter("dryRun", ParameterKind::Flag, "Whether nothing is changed."),
+            parameter("limit", ParameterKind::Number(1, 1_000), "How many are looked at; 100 where it is not given."),
+            AFTER,
+        ])
+        .takes(BodyKind::OptionalJson, "migrateFlowBody")
+        .gives(200, "migration"),
     route(Delete, "/v1/flows/{flow}", ADMINS, "deleteFlow", Change(flows::delete))
         .about("Deletes a flow, or a version of it: it can be started no more.")
         .with(&[VERSION, REASON])
@@ -205,9 +231,28 @@ pub(crate) static ROUTES: &[Route] = &[
         .gives(200, "counts"),
     route(Get, "/v1/runs/{run}", RUN_READERS, "getRun", Async(runs::show))
         .about("The run document.")
-        .with(&[WAIT, parameter("until", ParameterKind::OneOf(&["rest", "final"]), "What `wait` waits for.")])
+        .with(&[
+            WAIT,
+            parameter("until", ParameterKind::OneOf(&["rest", "final"]), "What `wait` waits for."),
+            parameter("generation", ParameterKind::Number(1, u32::MAX as u64), "A generation before this one, as it ended."),
+            parameter("items", ParameterKind::Number(0, u32::MAX as u64), "The first so many items of each `forEach`; all where it is not given."),
+            parameter("payloads", ParameterKind::Flag, "`false` leaves out what flows and workers have put into it."),
+        ])
         .gives(200, "run")
         .or(&[UNCHANGED]),
+    route(Get, "/v1/runs/{run}/items", READERS, "listItems", Query(runs::items))
+        .about("Items of `forEach` steps, in order; those that have not started yet, too.")
+        .with(&[
+            parameter("step", ParameterKind::Text, "Of this step only."),
+            parameter("state", ParameterKind::OneOf(ITEM_STATES), "In this state.").repeated(),
+            LIMIT,
+            AFTER,
+        ])
+        .gives(200, "items"),
+    route(Get, "/v1/runs/{run}/payload", RUN_READERS, "getPayload", Query(runs::payload))
+        .about("An input or output, as it is.")
+        .with(&[parameter("of", ParameterKind::Text, "`input`, `output`, or of a step or item: `fetch.input`, `fetch[3].output`.")])
+        .or(&[JSON]),
     route(Get, "/v1/flows/{flow}/keys/{key}", RUN_READERS, "getRunOfKey", Query(runs::show_by_key))
         .about("The document of the run that has this key.")
         .gives(200, "run")
@@ -253,7 +298,13 @@ pub(crate) static ROUTES: &[Route] = &[
     act("/v1/runs/{run}/unpause", "unpauseRun", change_run::unpause, "reasonBody").about("Lets a paused run continue."),
     act("/v1/runs/{run}/cancel", "cancelRun", change_run::cancel, "reasonBody").about("Cancels a run for good."),
     act("/v1/runs/{run}/rerun", "rerunRun", change_run::rerun, "rerunBody")
-        .about("Runs a final run again, as its next generation."),
+        .about("Runs a final run again, as its next generation; a dry run says which steps.")
+        .with(&[parameter("dryRun", ParameterKind::Flag, "Whether nothing is changed.")])
+        .or(&[RERUN_PREVIEW]),
+    act("/v1/runs/{run}/migrate", "migrateRun", change_run::migrate, "migrateBody")
+        .about("Moves a run that is under way to another version of its flow; a dry run says whether it could be.")
+        .with(&[parameter("dryRun", ParameterKind::Flag, "Whether nothing is changed.")])
+        .or(&[MIGRATION]),
     route(Post, "/v1/runs/{run}/signal", CLIENTS, "signalRun", Change(change_run::signal))
         .about("Sends a signal to a run.")
         .takes(BodyKind::Json, "signalBody")
@@ -261,6 +312,10 @@ pub(crate) static ROUTES: &[Route] = &[
     route(Post, "/v1/signals", CLIENTS, "signalKey", Change(change_run::signal_key))
         .about("Sends a signal to the run of a key.")
         .takes(BodyKind::Json, "keySignalBody")
+        .gives(200, "changed"),
+    route(Patch, "/v1/runs/{run}", OPERATORS, "amendRun", Change(change_run::amend))
+        .about("Changes the priority, labels or deadline of a run that is under way.")
+        .takes(BodyKind::Json, "amendBody")
         .gives(200, "changed"),
     route(Delete, "/v1/runs/{run}", OPERATORS, "forgetRun", Change(change_run::forget))
         .about("Removes a final run for good, with its children.")

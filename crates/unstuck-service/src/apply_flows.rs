@@ -19,6 +19,7 @@ use unstuck_flow::Problem;
 use unstuck_store::contract::{Applied, FlowRecord, Reader};
 
 use crate::list::MOST;
+use crate::migrate;
 use crate::problem::flow_part;
 use crate::service::{Service, ServiceError, now, to_json};
 use crate::start_run::check_runs_nothing;
@@ -66,6 +67,9 @@ pub(crate) fn change_flows(
             let command = FlowCommand::Apply(ApplyFlows { flows, by, reason, is_dry_run: dry_run });
             let outcome = handle.change_flows_as(command, call.clone())?;
             to_json(&build_applied_view(&outcome, &warnings, dry_run))
+        }
+        FlowOperation::Migrate(wanted) => {
+            to_json(&migrate::migrate_flow(service, handle, &wanted, (by, reason), call)?)
         }
         FlowOperation::Delete { flow, version } => {
             let version = version.map(Arc::from);

@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use unstuck_api::ProblemDocument;
-use unstuck_api::request::{RerunScope, RunOperation, RunRequest};
-use unstuck_api::runs::{ChangedView, ForgottenView};
-use unstuck_core::command::{Changes, Command, Rerun};
-use unstuck_core::decide::Answer;
+use unstuck_api::request::{AmendRequest, RerunOptions, RerunScope, RunOperation, RunRequest};
+use unstuck_api::runs::{ChangedView, ForgottenView, RerunPreviewView};
+use unstuck_core::command::{Amendment, Changes, Command, NewDeadline, Rerun};
+use unstuck_core::decide::{self, Answer};
+use unstuck_core::duration::{parse_duration, parse_instant};
 use unstuck_core::event::Actor;
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
-use unstuck_core::model::flow::Flow;
+use unstuck_core::model::flow::{Flow, StepIndex};
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::refusal::Refusal;
@@ -23,7 +24,7 @@ use unstuck_engine::runtime::{Handle, Reply};
 use unstuck_store::contract::{Reader, StoreError};
 
 use crate::service::{Service, ServiceError, to_json};
-use crate::{convert, explain, run_name};
+use crate::{convert, explain, migrate, run_name};
 
 /// Handles a request to change a run, and returns the changed run, or the forgotten ones, as JSON.
 pub(crate) fn change_run(
@@ -36,6 +37,18 @@ pub(crate) fn change_run(
         return to_json(&forget_run(service, handle, &change.run, call)?);
     }
     check_new_input(service, handle, &change)?;
+    if let RunOperation::Rerun { again, options, .. } = &change.what
+        && options.dry_run
+    {
+        let (reader, flows) = (handle.reader(), &service.flows);
+        return to_json(&preview_rerun(reader, flows, &change.run, again.clone(), options)?);
+    }
+    if let RunOperation::Migrate { to, dry_run: true, .. } = &change.what {
+        return to_json(&migrate::preview_run(service, handle.reader(), &change.run, to.as_deref())?);
+    }
+    if let RunOperation::Migrate { to, .. } = &change.what {
+        migrate::check_target(service, handle.reader(), &change.run, to.as_deref())?;
+    }
     let (run, command) = resolve_command(handle.reader(), &service.flows, change)?;
     let reply = handle.command_call(run, command, call.clone());
     to_json(&build_changed_view(service, handle.reader(), run, reply)?)
@@ -136,20 +149,53 @@ fn resolve_command(
         RunOperation::Pause { reason } => Command::Pause { by, reason: words(reason) },
         RunOperation::Unpause => Command::Unpause { by },
         RunOperation::Cancel { reason } => Command::Cancel { by, reason: words(reason) },
+        RunOperation::Amend(what) => {
+            let AmendRequest { priority, labels, deadline, reason } = what;
+            let deadline = deadline.as_deref().map(read_new_deadline).transpose()?;
+            let changes = Amendment { priority, labels, deadline };
+            if changes == Amendment::default() {
+                return Err(ServiceError::refused(
+                    "nothing to change: give a priority, a label or a deadline",
+                ));
+            }
+            Command::Amend { changes: Box::new(changes), by, reason: words(reason) }
+        }
+        RunOperation::Migrate { to, reason, .. } => {
+            let to = migrate::find_target(reader, flows, id, to.as_deref())?.id;
+            Command::Migrate { to, by, reason: words(reason) }
+        }
         RunOperation::Signal { name, payload } => Command::Signal {
             name: name.into(),
             payload: parse_json(&payload, "the payload of the signal")?,
             by,
         },
-        RunOperation::Rerun { again, input, step_input } => {
+        RunOperation::Rerun { again, input, step_input, options } => {
             let what = resolve_rerun(reader, flows, id, again)?;
-            Command::Rerun { what, changes: Box::new(parse_changes(input, step_input)?), by }
+            let deadline = options.deadline.as_deref().map(read_new_deadline).transpose()?;
+            let changes =
+                Changes { cancel_first: options.cancel_first, deadline, ..parse_changes(input, step_input)? };
+            Command::Rerun { what, changes: Box::new(changes), by }
         }
         RunOperation::Forget => {
             return Err(ServiceError::refused("this run cannot be forgotten that way; please report this"));
         }
     };
     Ok((id, command))
+}
+
+/// Reads a deadline that takes the place of another: how long from now, until when, or `none`.
+fn read_new_deadline(text: &str) -> Result<NewDeadline, ServiceError> {
+    if text == "none" {
+        return Ok(NewDeadline::None);
+    }
+    match (parse_duration(text), parse_instant(text)) {
+        (Ok(span), _) => Ok(NewDeadline::After(span)),
+        (Err(_), Ok(instant)) => Ok(NewDeadline::At(instant)),
+        (Err(_), Err(_)) => Err(ServiceError::refused(format!(
+            "`deadline`: `{text}` is neither a length of time such as `2h`, an instant such as `2030-01-31T08:30:00Z`, \
+             nor `none`"
+        ))),
+    }
 }
 
 /// Parses the texts of changed inputs.
@@ -188,6 +234,35 @@ fn with_run<T>(
     let run = reader.run(run)?.ok_or_else(|| ServiceError::not_found(format!("there is no run {run}")))?;
     let flow = flows.get(reader, run.flow)?;
     with(&run, &flow)
+}
+
+/// Says what a rerun would do, on what is durable now.
+fn preview_rerun(
+    reader: &dyn Reader,
+    flows: &ReadFlows,
+    run: &str,
+    again: RerunScope,
+    options: &RerunOptions,
+) -> Result<RerunPreviewView, ServiceError> {
+    let id = run_name::find_run(reader, flows, run)?;
+    let what = resolve_rerun(reader, flows, id, again)?;
+    options.deadline.as_deref().map(read_new_deadline).transpose()?;
+    with_run(reader, flows, id, |run, flow| {
+        let preview = decide::preview_rerun(run, flow, &what, options.cancel_first).map_err(|refusal| {
+            match ServiceError::from(refusal) {
+                ServiceError::Refused(problem) => add_run_to_problem(id, *problem),
+                unanswered @ (ServiceError::Unavailable(_) | ServiceError::Stopped) => unanswered,
+            }
+        })?;
+        let names = |steps: &[StepIndex]| steps.iter().map(|step| flow.step(*step).id.to_string()).collect();
+        Ok(RerunPreviewView {
+            run: id.to_string(),
+            dry_run: true,
+            generation: preview.generation,
+            again: names(&preview.again),
+            kept: names(&preview.kept),
+        })
+    })
 }
 
 /// Resolves the steps of a rerun.

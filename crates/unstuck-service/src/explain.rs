@@ -146,7 +146,7 @@ fn build_notes(service: &Service, run: &Run) -> Vec<String> {
 fn suggest_waking_owner(owner: SilentOwner) -> Option<PossibleAction> {
     let process = owner.process.filter(|_| owner.is_stopped)?;
     let what = "wake the suspended process that has the store open".to_owned();
-    Some(PossibleAction { command: format!("kill -CONT {process}"), what })
+    Some(PossibleAction { command: format!("kill -CONT {process}"), what, act: None })
 }
 
 /// Loads a run with its whole history.

@@ -1,11 +1,11 @@
 //! Facts of an event for programs, in a form that stays the same when the stored form changes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use unstuck_api::history::{FactView, PassedPolicyView};
 use unstuck_core::bulk::BulkRef;
 use unstuck_core::decide::unit_name;
-use unstuck_core::event::{Choice, Closing, Fact, UnitFact};
+use unstuck_core::event::{Amended, Choice, Closing, Fact, UnitFact};
 use unstuck_core::model::attempt::{Cancelled, Outcome, ResumedBy};
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::Flow;
@@ -65,6 +65,16 @@ impl FactTeller {
                 }));
                 view.reason = owned_text(reason.as_deref());
             }
+            Fact::Amended(amended) => {
+                view.priority = amended.priority;
+                view.labels = changed_labels(amended);
+                view.due = amended.deadline.and_then(|deadline| deadline.at).map(Time::timestamp);
+                view.reason = owned_text(amended.reason.as_deref());
+            }
+            Fact::Migrated(migrated) => {
+                view.version = Some(migrated.version.to_string());
+                view.reason = owned_text(migrated.reason.as_deref());
+            }
             Fact::ClockCorrected { by } => view.delay = Some(*by),
             Fact::SignalKept { name, .. } | Fact::SignalTaken { name } => {
                 view.signal = Some(name.to_string());
@@ -101,6 +111,13 @@ impl FactTeller {
         }
         view
     }
+}
+
+/// Returns the labels that were changed: their values now, or null where they are gone.
+fn changed_labels(amended: &Amended) -> BTreeMap<String, Option<String>> {
+    let gone = amended.labels_removed.keys().map(|name| (name.clone(), None));
+    let set = amended.labels_set.iter().map(|(name, value)| (name.clone(), Some(value.clone())));
+    gone.chain(set).collect()
 }
 
 /// Returns the number of the attempt that a fact names.
@@ -144,6 +161,8 @@ fn fact_type(fact: &Fact) -> &'static str {
         Fact::Admitted => "run.admitted",
         Fact::Paused { .. } => "run.paused",
         Fact::Unpaused => "run.unpaused",
+        Fact::Amended(_) => "run.amended",
+        Fact::Migrated(_) => "run.migrated",
         Fact::ClockCorrected { .. } => "run.clockCorrected",
         Fact::InputChanged { .. } => "run.inputChanged",
         Fact::SignalKept { .. } => "run.signalled",

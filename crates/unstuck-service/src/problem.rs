@@ -286,9 +286,18 @@ fn refusal_subject(refusal: &Refusal) -> ProblemSubject {
             ProblemSubject { step: some(unit), state: some(is), wanted: some(wanted), ..nothing() }
         }
         Refusal::WrongRunState { is, .. } => ProblemSubject { state: some(&is.word()), ..nothing() },
-        Refusal::BelongsTo { run, parent } | Refusal::RerunOfChild { run, parent } => {
+        Refusal::BelongsTo { run, parent }
+        | Refusal::RerunOfChild { run, parent }
+        | Refusal::AmendOfChild { run, parent } => {
             ProblemSubject { run: some(run), parent: some(parent), ..nothing() }
         }
+        Refusal::CannotMigrate(cannot) => ProblemSubject {
+            step: cannot.step.clone(),
+            version: some(&cannot.version),
+            problems: vec![build_part("to", cannot.why.clone(), "")],
+            ..nothing()
+        },
+        Refusal::PastDeadline { .. } => ProblemSubject { what: some(&"deadline"), ..nothing() },
         Refusal::KeyTaken { key, run, theirs, ours } => ProblemSubject {
             key: some(key),
             run: some(run),

@@ -24,8 +24,8 @@ use unstuck_store::contract::{CallOrigin, Reader};
 
 use crate::flows::flows_for_reading;
 use crate::{
-    apply_flows, bulk, change_policies, change_run, counts, errors, explain, family, history, list, logs,
-    owner, policies, replay, run_name, show, start_run, status, tokens, try_policies,
+    apply_flows, bulk, change_policies, change_run, counts, errors, explain, family, history, items, list,
+    logs, owner, payload, policies, replay, run_name, show, start_run, status, tokens, try_policies,
 };
 
 /// Where questions about runs are answered.
@@ -162,7 +162,9 @@ impl Service {
             Query::Status => to_json(&status::build_status(self, reader, flows)?),
             Query::Runs(wanted) => to_json(&list::list_runs(self, reader, flows, wanted)?),
             Query::Counts(wanted) => to_json(&counts::count_runs(reader, flows, wanted)?),
-            Query::Show { run } => to_json(&show::show_run(self, reader, run)?),
+            Query::Show { run, options } => to_json(&show::show_run(self, reader, run, *options)?),
+            Query::Items(wanted) => to_json(&items::list_items(reader, flows, wanted)?),
+            Query::Payload { run, of } => payload::load_named_payload(reader, flows, run, of),
             Query::Explain { run } => {
                 let explained = explain::explain_named_run(self, reader, run)?;
                 to_json(&explained.build_document(&self.option))

@@ -78,7 +78,7 @@ pub(crate) fn explain_without_flow(run: &Run, now: Time, error: &EngineError) ->
 
 /// Lists what can be done with a run whose flow cannot be compiled.
 fn list_actions_without_flow(run: &Run) -> Vec<PossibleAction> {
-    let possible = |command: String, what: &str| PossibleAction { command, what: what.to_owned() };
+    let possible = |command: String, what: &str| PossibleAction { command, what: what.to_owned(), act: None };
     let show = possible(format!("unstuck show {}", run.id), "show its input, steps and outputs");
     let end = match (&run.origin, run.is_final()) {
         (_, false) => possible(
@@ -161,7 +161,7 @@ mod tests {
         let page = service.answer_query(&*reader, &Query::Runs(Box::new(wanted))).expect("lists");
         let explain = Query::ExplainPage { run: "@latest".into(), columns: None, without_happened: false };
         let explained = service.answer_query(&*reader, &explain).expect("explains");
-        let show = Query::Show { run: "@latest".into() };
+        let show = Query::show("@latest");
         let shown = service.answer_query(&*reader, &show).expect("shows");
         for text in [&page, &explained, &shown] {
             let text = text.replace("\\n", " ");
@@ -220,8 +220,7 @@ mod tests {
         let service = Service::default();
         let read = || {
             let wanted = Query::Runs(Box::new(RunsQuery { limit: 9, ..RunsQuery::default() }));
-            let readings =
-                [wanted, Query::Show { run: "@latest".into() }, Query::Explain { run: "@latest".into() }];
+            let readings = [wanted, Query::show("@latest"), Query::Explain { run: "@latest".into() }];
             let [runs, show, explain] = readings.map(|reading| {
                 let text = service.answer_query(&*reader, &reading).expect("reads");
                 serde_json::from_str::<serde_json::Value>(&text).expect("JSON")
@@ -250,7 +249,7 @@ mod tests {
         let service = Service::default();
         for reading in [
             Query::ExplainPage { run: run.id.to_string(), columns: None, without_happened: false },
-            Query::Show { run: run.id.to_string() },
+            Query::show(run.id.to_string()),
         ] {
             let text = service.answer_query(&*reader, &reading).expect("reads").replace("\\n", " ");
             assert!(text.contains("processing it failed 3 times"), "{text}");

@@ -7,7 +7,6 @@ use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Event;
 use unstuck_core::id::{PayloadId, RunId, TokenId};
 use unstuck_core::json::Json;
-use unstuck_core::model::labels::Labels;
 use unstuck_core::model::log::LogRecord;
 use unstuck_core::model::run::RunState;
 use unstuck_core::model::unit::UnitRef;
@@ -21,6 +20,7 @@ use unstuck_store::timers::Timer;
 use crate::log_entry::{StoredSlot, StoredWakeups};
 use crate::overlay::OverlayChanges;
 use crate::table::error::ErrorChanges;
+use crate::table::run_label::LabelChange;
 
 /// One stage.
 #[derive(Debug, Default)]
@@ -35,8 +35,8 @@ pub(crate) struct PendingTransaction {
     pub(crate) entries: Vec<Entry>,
     pub(crate) payloads: Vec<(RunId, PayloadId, Json)>,
     pub(crate) keys: Vec<(std::sync::Arc<str>, std::sync::Arc<str>, RunId)>,
-    /// Labels of runs that are started.
-    pub(crate) labels: Vec<(RunId, std::sync::Arc<Labels>)>,
+    /// What runs that are started or changed have of labels, in order.
+    pub(crate) labels: Vec<LabelChange>,
     pub(crate) leases: Vec<MovedLease>,
     /// Leases that were moved and are over.
     pub(crate) ended_leases: Vec<(RunId, UnitRef)>,

@@ -33,6 +33,7 @@ use crate::table::error::OpenErrorChange;
 use crate::table::payload;
 use crate::table::run;
 use crate::table::run_key;
+use crate::table::run_label::label_changes;
 
 impl SqliteStore {
     /// Checks a whole stage before any of it is applied, so that a refused stage changes nothing.
@@ -183,7 +184,7 @@ impl SqliteStore {
             self.state.keys.put(&flow, key, id, job.stage);
             job.keys.push((flow.clone(), key.clone(), id));
         }
-        job.labels.extend(run.labels.as_ref().filter(|_| is_new).map(|labels| (id, labels.clone())));
+        job.labels.extend(events.iter().flat_map(|event| label_changes(id, event)));
         let mut prev = self.state.hot.get_mut(id).map_or(0, |hot| {
             hot.is_saved = false;
             hot.note_wakeups(&wakeups, &leases, replaces_all || shift != 0);

@@ -277,15 +277,12 @@ fn delete_run(
         for named in payloads {
             payload.execute([number(named.0)?]).map_err(store_error)?;
         }
-        let is_start = matches!(deleted.facts.first(), Some(Fact::Started(_)));
-        if let Some(Fact::Started(started)) = deleted.facts.first().filter(|_| is_start) {
-            if let Some(key) = &started.key {
-                run_key::delete_key(transaction, run, started.flow, key)?;
-            }
-            if let Some(labels) = &started.labels {
-                run_label::delete_labels(transaction, run, labels)?;
-            }
+        if let Some(Fact::Started(started)) = deleted.facts.first()
+            && let Some(key) = &started.key
+        {
+            run_key::delete_key(transaction, run, started.flow, key)?;
         }
+        run_label::forget_labels(transaction, run, &deleted)?;
         event.execute([number(pos)?]).map_err(store_error)?;
         pos = prev;
     }

@@ -287,6 +287,8 @@ macro_rules! conformance_tests {
             ]
             lists: [
                 runs_are_found_by_their_labels
+                runs_are_found_by_changed_labels
+                runs_are_found_by_the_version_that_they_were_moved_to
                 runs_are_found_by_their_open_work
                 what_is_below_a_root_is_found
                 lists_have_an_order

@@ -182,6 +182,8 @@ pub(crate) fn is_final_after(before: bool, fact: &Fact) -> bool {
         Fact::Admitted
         | Fact::Paused { .. }
         | Fact::Unpaused
+        | Fact::Amended(_)
+        | Fact::Migrated(_)
         | Fact::ClockCorrected { .. }
         | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 pub(crate) mod ack;
+pub(crate) mod amend;
 pub(crate) mod bulk;
 pub(crate) mod cancel;
 pub(crate) mod check;
@@ -13,9 +14,11 @@ pub(crate) mod explain;
 pub(crate) mod flow;
 pub(crate) mod forget;
 pub(crate) mod history;
+pub(crate) mod items;
 pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod pause;
+pub(crate) mod payload;
 pub(crate) mod policy;
 pub(crate) mod rehearse;
 pub(crate) mod rerun;

@@ -100,6 +100,8 @@ pub(crate) fn rerun_result(fact: &Fact) -> Option<bool> {
         Fact::Started(_)
         | Fact::Admitted
         | Fact::Paused { .. }
+        | Fact::Amended(_)
+        | Fact::Migrated(_)
         | Fact::Unpaused
         | Fact::ClockCorrected { .. }
         | Fact::InputChanged { .. }

@@ -154,14 +154,16 @@ pub fn command_for(
     let in_error = || target.unit.ok_or("none of its steps was in error when the bulk action started");
     Ok(match &bulk.action {
         BulkAction::Resume { input, step_input } => {
-            let changes = Changes { input: input.clone(), step_input: step_input.clone(), bulk: own };
+            let (input, step_input) = (input.clone(), step_input.clone());
+            let changes = Changes { input, step_input, bulk: own, ..Changes::default() };
             Command::Resume { unit: Some(in_error()?), by, reason, changes: Box::new(changes) }
         }
         BulkAction::Acknowledge => Command::Acknowledge { unit: Some(in_error()?), by, reason },
         BulkAction::Cancel => Command::Cancel { by, reason },
         BulkAction::Rerun { again, input, step_input } => {
             check_rerun(run, *again == BulkRerun::Continue).map_err(|refusal| refusal.to_string())?;
-            let changes = Changes { input: input.clone(), step_input: step_input.clone(), bulk: own };
+            let (input, step_input) = (input.clone(), step_input.clone());
+            let changes = Changes { input, step_input, bulk: own, ..Changes::default() };
             Command::Rerun { what: steps_of(again, flow)?, changes: Box::new(changes), by }
         }
         BulkAction::Choose { choice, .. } => {

@@ -153,6 +153,8 @@ impl<'d, 'c> Draft<'d, 'c> {
             | Fact::Admitted
             | Fact::Paused { .. }
             | Fact::Unpaused
+            | Fact::Amended(_)
+            | Fact::Migrated(_)
             | Fact::ClockCorrected { .. }
             | Fact::Failing { .. }
             | Fact::HandlerStarted { .. }

@@ -3,14 +3,14 @@
 use crate::command::{Changes, Rerun};
 use crate::decide::resume::check_inputs;
 use crate::decide::start::{input_for_limit, next_deadline};
-use crate::decide::{Answer, Draft, cancel};
+use crate::decide::{Answer, Draft, amend, cancel};
 use crate::digest::digest;
-use crate::event::{Fact, UnitFact};
+use crate::event::{AmendedDeadline, Fact, UnitFact};
 use crate::interpreter::{advance_all, interpreter};
 use crate::json::Json;
-use crate::model::flow::StepIndex;
+use crate::model::flow::{Flow, StepIndex};
 use crate::model::run::{Origin, ParentAttempt, Phase, Run, RunEnd, RunOutcome, RunState};
-use crate::model::unit::UnitRef;
+use crate::model::unit::{ItemsEnd, StepRun, UnitRef};
 use crate::refusal::Refusal;
 use crate::slot::limit_for_input;
 use crate::time::Time;
@@ -22,11 +22,63 @@ pub(crate) fn rerun_by_operator(
     changes: Changes,
 ) -> Result<Answer, Refusal> {
     let run = draft.require_run()?;
-    if run.is_final() {
-        check_rerun(run, *what == Rerun::Continue)?;
-    }
-    let deadline = next_deadline(draft);
+    check_rerun_from_outside(run, *what == Rerun::Continue, changes.cancel_first)?;
+    let deadline = match changes.deadline {
+        Some(deadline) => amend::read_deadline(deadline, draft.now())?,
+        None => flow_deadline(draft),
+    };
     start_next_generation(draft, RerunRequest { what, serves: None, deadline, takes_key: false }, changes)
+}
+
+/// What a rerun would do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RerunPreview {
+    /// The generation that would begin.
+    pub generation: u32,
+    /// The steps that would run again; of a fan-out, the items that are not done.
+    pub again: Vec<StepIndex>,
+    /// The steps that would keep what they have.
+    pub kept: Vec<StepIndex>,
+}
+
+/// Says what a rerun of a run would do, or why it would be refused. Inputs are not looked at.
+pub fn preview_rerun(
+    run: &Run,
+    flow: &Flow,
+    what: &Rerun,
+    cancel_first: bool,
+) -> Result<RerunPreview, Refusal> {
+    check_rerun_from_outside(run, *what == Rerun::Continue, cancel_first)?;
+    check_state(run, cancel_first)?;
+    let keep = interpreter(flow).kept_steps(run, flow, what);
+    let is_partly_done = |step: StepIndex| match run.step(step) {
+        StepRun::Single(_) => false,
+        StepRun::Items(items) => !matches!(items.end, ItemsEnd::Completed { .. } | ItemsEnd::Skipped { .. }),
+    };
+    let (kept, again) = flow.step_indices().partition(|step| keep.contains(step) && !is_partly_done(*step));
+    Ok(RerunPreview { generation: run.generation + 1, again, kept })
+}
+
+/// Checks a rerun from outside, of a run that is final or is to be cancelled first.
+fn check_rerun_from_outside(run: &Run, continues: bool, cancel_first: bool) -> Result<(), Refusal> {
+    if run.is_final() || cancel_first { check_rerun(run, continues) } else { Ok(()) }
+}
+
+/// Refuses the next generation of a run that is under way, unless it is cancelled first, and of one that was replaced.
+fn check_state(run: &Run, cancel_first: bool) -> Result<(), Refusal> {
+    let state = run.state();
+    let is_replaced = state == RunState::Superseded;
+    if !is_replaced && (state.is_final() || cancel_first) {
+        return Ok(());
+    }
+    let hint = if is_replaced { "another run replaced it" } else { "cancel it first" };
+    Err(Refusal::WrongRunState { is: state, asked: "be rerun", hint })
+}
+
+/// Returns the deadline that the flow gives a later generation.
+fn flow_deadline(draft: &Draft<'_, '_>) -> AmendedDeadline {
+    let at = next_deadline(draft);
+    AmendedDeadline { at, is_relative: at.is_some() }
 }
 
 /// Checks that a final run may be rerun from outside: a child runs again only with its parent, and a completed run has
@@ -50,7 +102,9 @@ pub(crate) fn restart_run(
     input: Option<Json>,
     deadline: Option<Time>,
 ) -> Result<Answer, Refusal> {
-    let deadline = deadline.or_else(|| next_deadline(draft));
+    // A deadline that was given with the start is an instant.
+    let given = deadline.map(|at| AmendedDeadline { at: Some(at), is_relative: false });
+    let deadline = given.unwrap_or_else(|| flow_deadline(draft));
     let again = RerunRequest { what: &Rerun::All, serves: None, deadline, takes_key: true };
     start_next_generation(draft, again, Changes { input, ..Changes::default() })
 }
@@ -61,7 +115,7 @@ struct RerunRequest<'a> {
     what: &'a Rerun,
     /// The attempt of its parent that it works for now.
     serves: Option<ParentAttempt>,
-    deadline: Option<Time>,
+    deadline: AmendedDeadline,
     /// Whether its key goes with the new input from now on.
     takes_key: bool,
 }
@@ -75,11 +129,7 @@ fn start_next_generation(
 ) -> Result<Answer, Refusal> {
     let RerunRequest { what, serves, deadline, takes_key } = again;
     let run = draft.require_run()?;
-    let state = run.state();
-    if !state.is_final() || state == RunState::Superseded {
-        let hint = if state == RunState::Superseded { "another run replaced it" } else { "cancel it first" };
-        return Err(Refusal::WrongRunState { is: state, asked: "be rerun", hint });
-    }
+    check_state(run, changes.cancel_first)?;
     let id = run.id;
     check_inputs(draft, changes.input.as_ref(), changes.step_input.as_ref())?;
     let rebound = changes.step_input.as_ref().map(|_| step_to_change(draft, what)).transpose()?;
@@ -93,13 +143,17 @@ fn start_next_generation(
     {
         return Err(Refusal::UnknownUnit(draft.name(UnitRef::step(*unknown))));
     }
+    // Nothing is refused from here on: what is refused changes nothing.
+    if !run.is_final() {
+        cancel::cancel_run(draft, Some("it is rerun".into()))?;
+    }
+    let run = draft.run();
     let keep = interpreter(flow).kept_steps(run, flow, what);
     let reran = Fact::Reran {
         generation: run.generation + 1,
         flow: flow.id,
-        deadline,
-        // A deadline that was given with the rerun is an instant; it equals the flow's own only by chance.
-        deadline_is_relative: deadline.is_some() && deadline == next_deadline(draft),
+        deadline: deadline.at,
+        deadline_is_relative: deadline.is_relative,
         clock: draft.context.clock,
         steps: u16::try_from(flow.steps.len()).unwrap_or(u16::MAX),
         keep,
@@ -145,7 +199,11 @@ fn step_to_change(draft: &Draft<'_, '_>, what: &Rerun) -> Result<StepIndex, Refu
 
 /// Continues this child as its next generation, for a new attempt of its parent's step. A notice about an older attempt
 /// is stale.
-pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: ParentAttempt) -> Result<Answer, Refusal> {
+pub(crate) fn continue_child(
+    draft: &mut Draft<'_, '_>,
+    serves: ParentAttempt,
+    priority: Option<i32>,
+) -> Result<Answer, Refusal> {
     let run = draft.require_run()?;
     if run.origin.serves().is_none_or(|known| known >= serves) {
         return Ok(Answer::Already);
@@ -153,7 +211,11 @@ pub(crate) fn continue_child(draft: &mut Draft<'_, '_>, serves: ParentAttempt) -
     if !run.is_final() {
         cancel::cancel_run(draft, Some("its parent retries".into()))?;
     }
-    let deadline = next_deadline(draft);
+    let deadline = flow_deadline(draft);
     let again = RerunRequest { what: &Rerun::Continue, serves: Some(serves), deadline, takes_key: false };
-    start_next_generation(draft, again, Changes::default())
+    let answer = start_next_generation(draft, again, Changes::default())?;
+    if let Some(priority) = priority {
+        amend::amend_child(draft, priority)?;
+    }
+    Ok(answer)
 }

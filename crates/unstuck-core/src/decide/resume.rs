@@ -21,7 +21,8 @@ pub(crate) fn resume_steps(
     reason: Option<&Arc<str>>,
     changes: Changes,
 ) -> Result<Answer, Refusal> {
-    let Changes { input, step_input, bulk } = changes;
+    // How a run is rerun is nothing to a resume.
+    let Changes { input, step_input, bulk, cancel_first: _, deadline: _ } = changes;
     // A bulk action selects errors: a step that has left its error since is not its target any more.
     let units = if bulk.is_some() {
         units_in_error(draft, unit, "be resumed")?

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Map, Value, json};
+
 use crate::explain::upcoming::running_handler;
-use crate::explain::{PossibleAction, RunContext, SHOWN, SlotHolder, output_fields};
+use crate::explain::{Act, PossibleAction, RunContext, SHOWN, SlotHolder, output_fields};
 use crate::id::RunId;
 use crate::model::error::Reason;
 use crate::model::flow::Step;
@@ -26,7 +28,7 @@ pub(super) fn possible_actions(view: &RunContext<'_>) -> Vec<PossibleAction> {
     let mut all = Vec::new();
     let in_error = view.units_where(|unit| matches!(unit.state, UnitState::Error { .. })).len();
     if in_error > 1 {
-        all.push(action(format!("unstuck resume {run}"), format!("resume all {in_error} steps in error")));
+        all.push(on_run(run, "resume", "", json!({}), format!("resume all {in_error} steps in error")));
     }
     // Of many units only the first few get a command of their own.
     let mut held = 0;
@@ -42,48 +44,66 @@ pub(super) fn possible_actions(view: &RunContext<'_>) -> Vec<PossibleAction> {
     all.extend(retry_now_actions(view, in_error));
     if view.policies_paused.is_some() {
         let what = "let policies resume errors again, in this run and all others";
-        all.push(action("unstuck policy unpause", what));
+        all.push(PossibleAction {
+            act: Some(Act::UnpausePolicies),
+            ..action("unstuck policy unpause", what)
+        });
     }
     all.extend(view.holders.iter().map(slot_holder_action));
     all.extend(other_actions(view));
     if let Some((handler, state)) = running_handler(view) {
         let what = format!("explain the exception handler, which is {}", phrases::state(state));
-        all.push(action(format!("unstuck explain {handler}"), what));
+        all.push(explain(handler, what));
     }
     let mut seen = BTreeSet::new();
     all.retain(|possible| seen.insert(possible.command.clone()));
     all.truncate(SHOWN);
     all.push(pause_action(view));
-    all.push(action(
-        format!("unstuck cancel {run}"),
-        "cancel the run: running attempts are stopped, children are cancelled",
-    ));
+    let what = "cancel the run: running attempts are stopped, children are cancelled";
+    all.push(on_run(run, "cancel", "", json!({}), what));
     all
 }
 
 fn action(command: impl Into<String>, what: impl Into<String>) -> PossibleAction {
-    PossibleAction { command: command.into(), what: what.into() }
+    PossibleAction { command: command.into(), what: what.into(), act: None }
+}
+
+/// Builds an action on a run: the command is that of the verb, with `words` after the run.
+fn on_run(
+    run: RunId,
+    verb: &'static str,
+    words: &str,
+    arguments: Value,
+    what: impl Into<String>,
+) -> PossibleAction {
+    let words = if words.is_empty() { String::new() } else { format!(" {words}") };
+    let act = Some(Act::OnRun { run, verb, arguments });
+    PossibleAction { act, ..action(format!("unstuck {verb} {run}{words}"), what) }
+}
+
+/// Builds the action that explains another run.
+fn explain(run: RunId, what: impl Into<String>) -> PossibleAction {
+    PossibleAction { act: Some(Act::Explain(run)), ..action(format!("unstuck explain {run}"), what) }
 }
 
 /// Lists the actions for a run that has ended: a rerun, or a look at its parent.
 fn actions_for_ended(view: &RunContext<'_>, how: &RunOutcome) -> Vec<PossibleAction> {
     let run = view.run.id;
-    let explain = |run: RunId, what: &str| action(format!("unstuck explain {run}"), what);
+    let rerun = |run: RunId, what: String| on_run(run, "rerun", "", json!({}), what);
     match (how, &view.run.origin) {
         (RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. }, Origin::Root) => {
             let again =
                 "start the next generation from the point of failure; completed steps are not run again";
-            let mut all =
-                vec![action(format!("unstuck rerun {run}"), format!("{again}{}", hint_for_bad_data(how)))];
+            let mut all = vec![rerun(run, format!("{again}{}", hint_for_bad_data(how)))];
             if let RunOutcome::Failed { handler: Some((handler, Some(_))), .. } = how {
                 let what = "rerun only the exception handler that failed; this run stays failed";
-                all.push(action(format!("unstuck rerun {handler}"), what));
+                all.push(rerun(*handler, what.to_owned()));
             }
             all
         }
         (RunOutcome::Failed { .. } | RunOutcome::Cancelled { .. }, Origin::Handler { parent, .. }) => vec![
-            action(
-                format!("unstuck rerun {run}"),
+            rerun(
+                run,
                 format!(
                     "rerun this handler from the point of failure; its parent stays failed{}",
                     hint_for_bad_data(how)
@@ -115,14 +135,20 @@ fn hint_for_bad_data(how: &RunOutcome) -> &'static str {
 /// Lists the actions for one unit, by its state.
 fn actions_for_unit(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<PossibleAction> {
     let run = view.run.id;
-    let word = shell_word(&phrases::unit_name(view.flow, unit));
+    let name = phrases::unit_name(view.flow, unit);
+    let word = shell_word(&name);
+    let choose = |choice: &str, what: String| {
+        let arguments = json!({"step": name, "choice": choice});
+        on_run(run, "choose", &format!("{word} {choice}"), arguments, what)
+    };
     match &state.state {
         UnitState::Held { .. } => vec![
-            action(format!("unstuck choose {run} {word} retry"), "retry once more in this round"),
-            action(format!("unstuck choose {run} {word} none"), describe_choice_none(view.step(unit))),
+            choose("retry", "retry once more in this round".to_owned()),
+            choose("none", describe_choice_none(view.step(unit))),
         ],
         UnitState::Error { .. } => {
-            vec![action(format!("unstuck resume {run} {word}"), "retry in a new round with full budgets")]
+            let what = "retry in a new round with full budgets";
+            vec![on_run(run, "resume", &word, json!({"step": name}), what)]
         }
         UnitState::Waiting(Waiting::Signal { name, .. }) => vec![signal_action(view, unit, name)],
         UnitState::Active(_) => child_actions(view, unit, state),
@@ -140,20 +166,22 @@ fn actions_for_unit(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<P
 /// Suggests the signal that a step waits for, with the fields that the flow reads of it: without them the run would
 /// fail.
 fn signal_action(view: &RunContext<'_>, unit: UnitRef, name: &str) -> PossibleAction {
-    let (run, name) = (view.run.id, shell_word(name));
+    let (run, signal, name) = (view.run.id, name, shell_word(name));
     let (completes, step) = (completion_verb(view), view.quoted_name(unit));
     let fields = output_fields::output_fields_read(view.flow, unit.step);
     if fields.is_empty() {
         let what = format!("{completes} {step}; JSON after the name becomes its output");
-        return action(format!("unstuck signal {run} {name}"), what);
+        return on_run(run, "signal", &name, json!({"name": signal}), what);
     }
+    let payload: Map<String, Value> = fields.iter().map(|field| (field.clone(), json!(false))).collect();
     let values: Vec<String> = fields.iter().map(|field| format!("\"{field}\": false")).collect();
     let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
     let what = format!(
         "{completes} {step} with this output. The flow reads {} from it: give the real values",
         phrases::join_list(&fields)
     );
-    action(format!("unstuck signal {run} {name} {}", shell_word(&format!("{{{}}}", values.join(", ")))), what)
+    let words = format!("{name} {}", shell_word(&format!("{{{}}}", values.join(", "))));
+    on_run(run, "signal", &words, json!({"name": signal, "payload": payload}), what)
 }
 
 /// Suggests to retry at once what waits for a retry or a deferral: all together, or one by one if other steps are in
@@ -166,12 +194,12 @@ fn retry_now_actions(view: &RunContext<'_>, in_error: usize) -> Vec<PossibleActi
     }
     if waiting.len() > 1 && in_error == 0 {
         let what = format!("retry all {} waiting steps now, in a new round", waiting.len());
-        return vec![action(format!("unstuck resume {run}"), what)];
+        return vec![on_run(run, "resume", "", json!({}), what)];
     }
     let one = |(unit, _): &(UnitRef, &Unit)| {
-        let word = shell_word(&phrases::unit_name(view.flow, *unit));
+        let name = phrases::unit_name(view.flow, *unit);
         let what = "retry now, in a new round with full budgets";
-        action(format!("unstuck resume {run} {word}"), what)
+        on_run(run, "resume", &shell_word(&name), json!({"step": name}), what)
     };
     waiting.iter().take(RETRIED).map(one).collect()
 }
@@ -183,7 +211,7 @@ fn slot_holder_action(holder: &SlotHolder) -> PossibleAction {
         let what = format!("continue {run}, which has a slot but is idle");
         return action(format!("unstuck run --continue {root}"), what);
     }
-    action(format!("unstuck explain {run}"), format!("explain {}, which has a slot", holder.description()))
+    explain(*run, format!("explain {}, which has a slot", holder.description()))
 }
 
 /// Suggests what can be done about steps in error besides a resume: skip, complete, acknowledge. For several steps only
@@ -196,20 +224,23 @@ fn other_actions(view: &RunContext<'_>) -> Vec<PossibleAction> {
     let mut all = Vec::new();
     match (view.units_where(rests).as_slice(), open) {
         ([(unit, state)], _) => {
-            let word = shell_word(&phrases::unit_name(view.flow, *unit));
+            let name = phrases::unit_name(view.flow, *unit);
+            let word = shell_word(&name);
             if is_open(state) {
                 let what = "leave it in error: no policy resumes it, and it no longer counts as open";
-                all.push(action(format!("unstuck ack {run} {word} --reason known"), what));
+                let arguments = json!({"step": name, "reason": "known"});
+                all.push(on_run(run, "ack", &format!("{word} --reason known"), arguments, what));
             }
             let output = "mark it completed by hand; give the output that it would have had";
-            all.push(action(format!("unstuck complete {run} {word} --output null"), output));
+            let arguments = json!({"step": name, "output": null});
+            all.push(on_run(run, "complete", &format!("{word} --output null"), arguments, output));
             let without = "continue without it; its output is null";
-            all.push(action(format!("unstuck skip {run} {word}"), without));
+            all.push(on_run(run, "skip", &word, json!({"step": name}), without));
         }
         (_, 0) => {}
         (_, _) => {
             let what = "leave every step in error: no policy resumes them, and they no longer count as open";
-            all.push(action(format!("unstuck ack {run} --reason known"), what));
+            all.push(on_run(run, "ack", "--reason known", json!({"reason": "known"}), what));
         }
     }
     all
@@ -241,7 +272,7 @@ fn child_actions(view: &RunContext<'_>, unit: UnitRef, state: &Unit) -> Vec<Poss
                 view.quoted_name(unit),
                 phrases::state(state)
             );
-            vec![action(format!("unstuck explain {child}"), what)]
+            vec![explain(child, what)]
         }
         RunState::Running
         | RunState::Completed
@@ -256,14 +287,12 @@ fn pause_action(view: &RunContext<'_>) -> PossibleAction {
     let run = view.run.id;
     match (view.run.paused, &view.run.origin) {
         (Some(PausedBy::Operator), _) | (Some(PausedBy::Parent), Origin::Root) => {
-            action(format!("unstuck unpause {run}"), "continue the run")
+            on_run(run, "unpause", "", json!({}), "continue the run")
         }
         (Some(PausedBy::Parent), Origin::Child { parent, .. } | Origin::Handler { parent, .. }) => {
-            action(format!("unstuck unpause {parent}"), "continue its parent, and this run with it")
+            on_run(*parent, "unpause", "", json!({}), "continue its parent, and this run with it")
         }
-        (None, _) => {
-            action(format!("unstuck pause {run}"), "let running attempts finish and start nothing new")
-        }
+        (None, _) => on_run(run, "pause", "", json!({}), "let running attempts finish and start nothing new"),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::interpreter::interpreter;
 use crate::json::Payload;
 use crate::model::attempt::{ResumedBy, Worker};
 use crate::model::flow::{Kind, Step, StepIndex};
-use crate::model::run::{PausedBy, Slot};
+use crate::model::run::{PausedBy, Run, Slot};
 use crate::model::unit::{
     AttemptPhase, Items, LiveAttempt, QueuePlace, QueuedAttempt, SkippedBy, StepRun, Unit, UnitRef,
     UnitState, Waiting,
@@ -149,12 +149,18 @@ fn pending_reason(view: &RunContext<'_>, unit: UnitRef) -> String {
     if !missing.is_empty() {
         return format!("needs {}", join_list(&missing));
     }
-    why_run_cannot_schedule(view).unwrap_or_else(|| "starts next".to_owned())
+    why_run_cannot_schedule(view.run).unwrap_or_else(|| "starts next".to_owned())
+}
+
+/// Explains in a sentence why an attempt of this step is still queued: what keeps the run back, or who could take it.
+pub fn why_still_queued(run: &Run, step: &Step, queued: &QueuedAttempt) -> String {
+    why_run_cannot_schedule(run)
+        .unwrap_or_else(|| format!("waits for {}", describe_taker(step, queued.place)))
 }
 
 /// Explains what keeps the run from starting steps, if anything does: a pause or a missing slot.
-fn why_run_cannot_schedule(view: &RunContext<'_>) -> Option<String> {
-    match (view.run.paused, &view.run.slot) {
+fn why_run_cannot_schedule(run: &Run) -> Option<String> {
+    match (run.paused, &run.slot) {
         (Some(PausedBy::Operator), _) => Some("the run is paused".to_owned()),
         (Some(PausedBy::Parent), _) => Some("the run is paused with its parent".to_owned()),
         (None, Slot::Wanted(limit)) => {
@@ -168,7 +174,7 @@ fn why_run_cannot_schedule(view: &RunContext<'_>) -> Option<String> {
 /// Explains a queued attempt: what keeps the run back, or which worker it waits for.
 fn ready_reason(view: &RunContext<'_>, unit: UnitRef, queued: &QueuedAttempt) -> String {
     let attempt = format!("attempt {} is queued{}", queued.attempt, lasting(view.now, queued.since));
-    match why_run_cannot_schedule(view) {
+    match why_run_cannot_schedule(view.run) {
         Some(why) => format!("{attempt}; {why}"),
         None if view.is_idle => format!("idle: {attempt}, but no process is executing this run"),
         None => format!("{attempt} and waits for {}", describe_taker(view.step(unit), queued.place)),

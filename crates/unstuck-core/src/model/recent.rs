@@ -53,6 +53,13 @@ impl Run {
         }
     }
 
+    /// Builds the list of a run that has more steps than before, and so many that it is kept.
+    pub(crate) fn begin_recent_attempts(&mut self) {
+        if self.recent.is_empty() && self.steps.len() > FEW_STEPS {
+            self.recent = self.recent_attempts_of_steps();
+        }
+    }
+
     /// Rebuilds the list at the start of a generation, without attempts of steps that start from scratch.
     pub(crate) fn rebuild_recent_attempts(&mut self) {
         if self.recent.is_empty() {

@@ -504,6 +504,14 @@ impl Run {
 }
 
 impl StepRun {
+    /// Returns whether anything was decided about it in this generation, or is kept of the ones before.
+    pub fn has_begun(&self) -> bool {
+        match self {
+            StepRun::Single(unit) => *unit != Unit::default(),
+            StepRun::Items(_) => true,
+        }
+    }
+
     /// Returns whether nothing more happens to the step in this generation.
     pub fn is_final(&self) -> bool {
         match self {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::event::{Actor, Choice, Fact, UnitFact};
+use crate::event::{Actor, Amended, Choice, Fact, UnitFact};
 use crate::id::RunId;
 use crate::model::attempt::{Cancelled, Outcome, ResumedBy};
 use crate::model::error::{DEADLINE_ACTION, RunError};
@@ -107,6 +107,17 @@ pub(super) fn decision_text(moment: &FactContext<'_>) -> Option<DecisionText> {
         Fact::Unpaused => {
             let then = describe_request(moment, "unpaused", "unpaused with its parent", None);
             Some(by_user_or_parent(moment, "unpause", then).because("the run continues"))
+        }
+        Fact::Amended(amended) => {
+            let then =
+                describe_request(moment, "changed", "changed with its parent", amended.reason.as_ref());
+            Some(by_user_or_parent(moment, "amend", then).because(describe_amendment(amended)))
+        }
+        Fact::Migrated(migrated) => {
+            let done = format!("moved from version `{}` to version `{}`", migrated.from, migrated.version);
+            let then = describe_request(moment, &done, &done, migrated.reason.as_ref());
+            let why = "steps that have begun are the same there".to_owned();
+            Some(by_user_or_parent(moment, "migrate", then).because(why))
         }
         Fact::RunCancelled { reason } => {
             let parent = reason.as_deref().unwrap_or("its parent no longer needs it");
@@ -603,6 +614,22 @@ fn paused_text(moment: &FactContext<'_>, by: PausedBy, reason: Option<&Arc<str>>
         PausedBy::Parent => DecisionText::new(Rung::Parent, "pause", with_parent),
     };
     decision.because("running attempts finish, nothing new starts, and timers wait")
+}
+
+/// Describes what was changed of a run: its priority, its labels and its deadline now.
+fn describe_amendment(amended: &Amended) -> String {
+    let mut parts = Vec::new();
+    parts.extend(amended.priority.map(|priority| format!("its priority is {priority}")));
+    for (name, value) in &amended.labels_set {
+        parts.push(format!("its label `{name}` is `{value}`"));
+    }
+    let gone = amended.labels_removed.keys().filter(|name| !amended.labels_set.contains_key(*name));
+    parts.extend(gone.map(|name| format!("it has no label `{name}`")));
+    parts.extend(amended.deadline.map(|deadline| match deadline.at {
+        Some(at) => format!("its deadline is {at}"),
+        None => "it has no deadline".to_owned(),
+    }));
+    phrases::join_list(&parts)
 }
 
 /// Attributes a decision to the operator who sent the command, or to the parent if the engine did.

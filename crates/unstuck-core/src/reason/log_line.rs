@@ -30,6 +30,7 @@ pub(super) fn log_line(moment: &FactContext<'_>) -> Option<String> {
             Some(format!("the run was paused by {}{words}", who(&moment.event.by)))
         }
         Fact::Unpaused => Some(request_line(moment.event, "unpaused", "with its parent", None)),
+        Fact::Amended(_) | Fact::Migrated(_) => Some(decision_line(moment)),
         Fact::ClockCorrected { by } => Some(phrases::clock_corrected(*by)),
         Fact::InputChanged { .. } => {
             Some(format!("the input of the run was changed by {}", who(&moment.event.by)))
@@ -98,6 +99,8 @@ pub(super) fn belongs_to_story(fact: &Fact) -> bool {
         | Fact::Admitted
         | Fact::Paused { .. }
         | Fact::Unpaused
+        | Fact::Amended(_)
+        | Fact::Migrated(_)
         | Fact::ClockCorrected { .. }
         | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }

@@ -100,7 +100,8 @@ fn a_resume_may_change_the_input_of_the_run_or_of_the_step() {
         let mut world = World::new(vec![flow("f", vec![make])]);
         let run = world.start_with("f", None, "1").expect("starts");
         world.attempt(run, "a", stall("x"));
-        let changes = Changes { input: input.map(json), step_input: step_input.map(json), bulk: None };
+        let changes =
+            Changes { input: input.map(json), step_input: step_input.map(json), ..Changes::default() };
         let resume = Command::Resume { unit: None, by: operator(), reason: None, changes: Box::new(changes) };
         world.ask(run, resume).expect("resumed");
         let unit = world.unit(run, "a");
@@ -136,7 +137,8 @@ fn a_changed_input_must_fit_and_must_be_clear() {
         ),
     ];
     for (input, step_input, wanted) in cases {
-        let changes = Changes { input: input.map(json), step_input: step_input.map(json), bulk: None };
+        let changes =
+            Changes { input: input.map(json), step_input: step_input.map(json), ..Changes::default() };
         let resume = Command::Resume { unit: None, by: operator(), reason: None, changes: Box::new(changes) };
         assert_eq!(world.ask(run, resume).expect_err("refused").to_string(), wanted);
     }

@@ -1,5 +1,6 @@
 //! What the core decides, in tables of cases and in random worlds.
 
+mod amend;
 mod bulk;
 mod by_hand;
 mod children;
@@ -15,6 +16,7 @@ mod handover;
 mod home;
 mod ladder;
 mod logs;
+mod migrate;
 mod operators;
 mod paused;
 mod policies;

@@ -1,13 +1,14 @@
 //! Any sequence of commands keeps the invariants, whatever the flow: random worlds from a seed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use unstuck_core::command::{Changes, Command, NoticeBody, Report, Rerun};
+use unstuck_core::command::{Amendment, Changes, Command, NewDeadline, NoticeBody, Report, Rerun};
 use unstuck_core::decide::Effect;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::{Choice, Event, Fact, UnitFact};
 use unstuck_core::evolve::evolve;
-use unstuck_core::id::RunId;
+use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Outcome, ResumedBy, StuckLimit};
 use unstuck_core::model::expression::Template;
@@ -48,6 +49,13 @@ fn random_worlds_keep_the_invariants() {
 fn live(seed: u64) {
     let mut random = Random::new(seed);
     let mut world = World::new(flows(&mut random));
+    // Each flow has a second version, which is the same, so that runs can be moved at any time.
+    let again = |flow: &Arc<Flow>| {
+        let mut again = (**flow).clone();
+        again.id = FlowId(flow.id.0 + 1_000_000_000);
+        Arc::new(again)
+    };
+    world.versions = world.flows.values().map(again).collect();
     if random.between(0, 1) == 0 {
         let queues = ["a", "b", "c"].map(Into::into).into();
         world.offers.put(Offer { worker: local("waiting"), queues, free: 2, max_load: 2 });
@@ -316,9 +324,14 @@ fn zombie(world: &mut World, random: &mut Random) -> Outcome_ {
 fn repeat_notice(world: &mut World, random: &mut Random, run: RunId) -> Outcome_ {
     let body = match random.between(0, 3) {
         0 => NoticeBody::CancelChild { serves: ParentAttempt { generation: 99, attempt: 1 } },
-        1 => NoticeBody::ContinueChild { serves: ParentAttempt { generation: 1, attempt: 0 } },
+        1 => NoticeBody::ContinueChild {
+            serves: ParentAttempt { generation: 1, attempt: 0 },
+            priority: Some(3),
+        },
         2 => NoticeBody::UnpauseChild,
-        _ => NoticeBody::ContinueChild { serves: ParentAttempt { generation: 0, attempt: 7 } },
+        _ => {
+            NoticeBody::ContinueChild { serves: ParentAttempt { generation: 0, attempt: 7 }, priority: None }
+        }
     };
     let is_paused = world.runs[&run].paused.is_some();
     let before = world.runs[&run].clone();
@@ -332,7 +345,19 @@ fn operator_command(world: &World, random: &mut Random, run: RunId) -> Command {
     let waiting = world.runs[&run]
         .units_where(|unit| matches!(unit.state, UnitState::Held { .. } | UnitState::Error { .. }));
     let unit = pick(random, &waiting).or_else(|| pick(random, &units));
-    match (random.between(0, 12), unit) {
+    match (random.between(0, 15), unit) {
+        (15, _) => {
+            let to = world.other_version(&world.runs[&run]);
+            Command::Migrate { to, by: operator(), reason: None }
+        }
+        (13, _) => {
+            let changes = Box::new(some_amendment(random));
+            Command::Amend { changes, by: operator(), reason: None }
+        }
+        (14, _) => {
+            let changes = Changes { cancel_first: true, ..Changes::default() };
+            Command::Rerun { what: some_rerun(random), changes: Box::new(changes), by: operator() }
+        }
         (9, unit) => Command::Acknowledge { unit, by: operator(), reason: None },
         (10, Some(unit)) => {
             let output = Json::parse("\"by hand\"").expect("JSON");
@@ -349,13 +374,25 @@ fn operator_command(world: &World, random: &mut Random, run: RunId) -> Command {
             let given = |is: bool| is.then(|| Json::parse("{\"changed\": true}").expect("JSON"));
             let input = given(random.between(0, 3) == 0);
             let step_input = given(unit.is_some() && random.between(0, 3) == 0);
-            let changes = Box::new(Changes { input, step_input, bulk: None });
+            let changes = Box::new(Changes { input, step_input, ..Changes::default() });
             Command::Resume { unit, by: operator(), reason: None, changes }
         }
         (6, _) => Command::Pause { by: operator(), reason: None },
         (7, _) => Command::Unpause { by: operator() },
         _ => Command::Cancel { by: operator(), reason: None },
     }
+}
+
+fn some_amendment(random: &mut Random) -> Amendment {
+    let value = ["a", "b"][usize::try_from(random.between(0, 1)).expect("small")].to_owned();
+    let label = ("team".to_owned(), (random.between(0, 2) > 0).then_some(value));
+    let deadline = match random.between(0, 3) {
+        0 => Some(NewDeadline::After(Millis::minutes(random.between(1, 60)))),
+        1 => Some(NewDeadline::None),
+        _ => None,
+    };
+    let priority = (random.between(0, 1) == 0).then(|| i32::try_from(random.between(0, 9)).expect("small"));
+    Amendment { priority, labels: [label].into(), deadline }
 }
 
 fn pick<T: Copy>(random: &mut Random, from: &[T]) -> Option<T> {

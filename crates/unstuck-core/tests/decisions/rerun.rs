@@ -321,7 +321,8 @@ fn a_rerun_may_correct_the_input_of_the_run_or_of_the_step_that_failed() {
         let run = world.start_with("f", None, "1").expect("starts");
         world.attempt(run, "a", done());
         world.attempt(run, "b", fatal("bad data"));
-        let changes = Changes { input: input.map(json), step_input: step_input.map(json), bulk: None };
+        let changes =
+            Changes { input: input.map(json), step_input: step_input.map(json), ..Changes::default() };
         let rerun = Command::Rerun { what: what.clone(), changes: Box::new(changes), by: operator() };
         assert_eq!(world.ask(run, rerun), Ok(Answer::Started(run)), "{what:?}");
         if what == Rerun::All {
@@ -365,7 +366,8 @@ fn an_input_for_a_rerun_must_fit_and_it_must_be_clear_whose_it_is() {
         (Rerun::Steps(vec![StepIndex(9)]), None, Some("1"), "the run has no step `#9`"),
     ];
     for (what, input, step_input, wanted) in cases {
-        let changes = Changes { input: input.map(json), step_input: step_input.map(json), bulk: None };
+        let changes =
+            Changes { input: input.map(json), step_input: step_input.map(json), ..Changes::default() };
         let rerun = Command::Rerun { what: what.clone(), changes: Box::new(changes), by: operator() };
         assert_eq!(world.ask(run, rerun).expect_err("refused").to_string(), wanted, "{what:?}");
     }

@@ -10,7 +10,7 @@ use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::ErrorRecord;
 use unstuck_core::event::{Actor, Choice, Event, Fact, UnitFact};
 use unstuck_core::home::Homes;
-use unstuck_core::id::{Ids, PayloadId, RunId};
+use unstuck_core::id::{FlowId, Ids, PayloadId, RunId};
 use unstuck_core::json::{Json, Payload};
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::error::{Error, RunError};
@@ -33,6 +33,8 @@ pub(crate) const BEGIN: Time = Time(1_800_000_000_000);
 /// Everything that the engine and a store would keep.
 pub(crate) struct World {
     pub(crate) flows: BTreeMap<Arc<str>, Arc<Flow>>,
+    /// Other versions of them.
+    pub(crate) versions: Vec<Arc<Flow>>,
     pub(crate) runs: BTreeMap<RunId, Run>,
     pub(crate) history: BTreeMap<RunId, Vec<Event>>,
     pub(crate) payloads: HashMap<PayloadId, Json>,
@@ -66,6 +68,7 @@ impl World {
     pub(crate) fn new(flows: Vec<Flow>) -> World {
         World {
             flows: flows.into_iter().map(|flow| (flow.name.clone(), Arc::new(flow))).collect(),
+            versions: Vec::new(),
             runs: BTreeMap::new(),
             history: BTreeMap::new(),
             payloads: HashMap::new(),
@@ -168,10 +171,15 @@ impl World {
         let payloads: HashMap<PayloadId, Json> =
             needed.iter().map(|id| (*id, self.payloads[id].clone())).collect();
         let before = run.clone();
+        let next_flow = match &command {
+            Command::Migrate { to, .. } => self.version(*to),
+            _ => None,
+        };
         let mut context = Context {
             now: self.now,
             run: id,
             flow: &flow,
+            next_flow: next_flow.as_deref(),
             payloads: &payloads,
             ids: &mut self.ids,
             random: &mut self.random,
@@ -194,6 +202,7 @@ impl World {
         if decision.event.is_none() {
             assert_eq!(run, before, "what is not recorded has not happened");
         }
+        let flow = run.as_ref().map_or(flow, |run| self.flow_of(run));
         touches_what_changed(before.as_ref(), run.as_ref(), &flow, &decision);
         self.keep(id, run, &mut decision);
         Ok(decision)
@@ -327,8 +336,22 @@ impl World {
         panic!("a run takes its slot again and again, and does nothing with it");
     }
 
+    fn version(&self, id: FlowId) -> Option<Arc<Flow>> {
+        self.flows.values().chain(&self.versions).find(|flow| flow.id == id).cloned()
+    }
+
+    /// The other version of the flow of a run.
+    pub(crate) fn other_version(&self, run: &Run) -> FlowId {
+        let name = &self.flow_of(run).name;
+        let all = self.flows.values().chain(&self.versions);
+        all.filter(|flow| flow.name == *name)
+            .map(|flow| flow.id)
+            .find(|id| *id != run.flow)
+            .unwrap_or(run.flow)
+    }
+
     pub(crate) fn flow_of(&self, run: &Run) -> Arc<Flow> {
-        self.flows.values().find(|flow| flow.id == run.flow).expect("the flow exists").clone()
+        self.version(run.flow).expect("the flow exists")
     }
 
     pub(crate) fn unit_ref(&self, run: RunId, name: &str) -> UnitRef {

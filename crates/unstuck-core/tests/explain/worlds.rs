@@ -123,6 +123,7 @@ fn typed(world: &World, run: RunId, words: &[String]) -> Option<Command> {
 fn copy(world: &World) -> World {
     World {
         flows: world.flows.clone(),
+        versions: world.versions.clone(),
         homes: world.homes.clone(),
         runs: world.runs.clone(),
         history: world.history.clone(),

@@ -117,6 +117,7 @@ impl Batch {
             | NoticeBody::CancelChild { .. }
             | NoticeBody::PauseChild
             | NoticeBody::UnpauseChild
+            | NoticeBody::AmendChild { .. }
             | NoticeBody::ChildChanged { .. }
             | NoticeBody::ChildEnded { .. }
             | NoticeBody::TargetEnded { .. } => (None, None),

@@ -12,8 +12,8 @@ use super::{Loading, raw};
 pub(super) fn attempts(unit: &Unit, payload: Loading<'_>) -> Vec<api::Attempt> {
     let mut all: Vec<api::Attempt> = unit.past.iter().map(|past| ended(past, payload)).collect();
     match &unit.state {
-        UnitState::Ready(queued) => all.push(waiting(queued)),
-        UnitState::Active(live) => all.push(under_way(live, payload)),
+        UnitState::Ready(queued) => all.push(waiting(unit, queued)),
+        UnitState::Active(live) => all.push(under_way(unit, live, payload)),
         UnitState::Pending
         | UnitState::Waiting(_)
         | UnitState::Held { .. }
@@ -30,6 +30,8 @@ pub(super) fn attempts(unit: &Unit, payload: Loading<'_>) -> Vec<api::Attempt> {
 fn ended(past: &PastAttempt, payload: Loading<'_>) -> api::Attempt {
     api::Attempt {
         attempt: past.attempt,
+        round: Some(past.round),
+        resumed_by: past.resumed_by.map(|by| by.word().to_owned()),
         state: past.outcome.word().to_owned(),
         worker: past.worker.as_ref().map(|worker| worker.name.to_string()),
         queued_at: Some(past.queued_at.timestamp()),
@@ -40,9 +42,11 @@ fn ended(past: &PastAttempt, payload: Loading<'_>) -> api::Attempt {
     }
 }
 
-fn waiting(queued: &QueuedAttempt) -> api::Attempt {
+fn waiting(unit: &Unit, queued: &QueuedAttempt) -> api::Attempt {
     api::Attempt {
         attempt: queued.attempt,
+        round: Some(unit.round.number),
+        resumed_by: queued.resumed_by.map(|by| by.word().to_owned()),
         state: "queued".to_owned(),
         worker: None,
         queued_at: Some(queued.since.timestamp()),
@@ -53,7 +57,7 @@ fn waiting(queued: &QueuedAttempt) -> api::Attempt {
     }
 }
 
-fn under_way(live: &LiveAttempt, payload: Loading<'_>) -> api::Attempt {
+fn under_way(unit: &Unit, live: &LiveAttempt, payload: Loading<'_>) -> api::Attempt {
     let (state, worker, started_at, progress) = match &live.doing {
         AttemptPhase::Dequeued { worker, .. } => ("dequeued", Some(worker), None, None),
         AttemptPhase::Working { worker, started_at, progress, .. } => {
@@ -63,6 +67,8 @@ fn under_way(live: &LiveAttempt, payload: Loading<'_>) -> api::Attempt {
     };
     api::Attempt {
         attempt: live.attempt,
+        round: Some(unit.round.number),
+        resumed_by: live.resumed_by.map(|by| by.word().to_owned()),
         state: state.to_owned(),
         worker: worker.map(|worker| worker.name.to_string()),
         queued_at: Some(live.queued_at.timestamp()),

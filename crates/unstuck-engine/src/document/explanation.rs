@@ -1,8 +1,9 @@
 //! An explanation on the wire.
 
+use serde_json::{Value, json};
 use unstuck_api as api;
 use unstuck_core::event::Actor;
-use unstuck_core::explain::Explanation;
+use unstuck_core::explain::{Act, Explanation};
 use unstuck_core::policy::PoliciesPaused;
 use unstuck_core::time::Time;
 
@@ -19,9 +20,11 @@ pub fn explanation(explanation: &Explanation) -> api::Explanation {
     });
     let next =
         next.iter().map(|next| api::Next { at: next.at.map(Time::timestamp), what: next.what.clone() });
-    let can = can
-        .iter()
-        .map(|possible| api::Possible { command: possible.command.clone(), what: possible.what.clone() });
+    let can = can.iter().map(|possible| api::Possible {
+        command: possible.command.clone(),
+        what: possible.what.clone(),
+        call: possible.act.as_ref().map(call_of),
+    });
     api::Explanation {
         run: run.to_string(),
         at: now.timestamp(),
@@ -38,6 +41,16 @@ pub fn explanation(explanation: &Explanation) -> api::Explanation {
         next: next.collect(),
         can: can.collect(),
     }
+}
+
+/// The call of the API that does the same.
+fn call_of(act: &Act) -> api::ApiCall {
+    let (method, path, body) = match act {
+        Act::OnRun { run, verb, arguments } => ("POST", format!("/v1/runs/{run}/{verb}"), arguments.clone()),
+        Act::Explain(run) => ("GET", format!("/v1/runs/{run}/explain"), Value::Null),
+        Act::UnpausePolicies => ("POST", "/v1/policies/unpause".to_owned(), json!({})),
+    };
+    api::ApiCall { method: method.to_owned(), path, body }
 }
 
 /// Why nothing resumes automatically, for programs.

@@ -3,10 +3,10 @@
 use serde_json::value::RawValue;
 use unstuck_api::ProblemType;
 use unstuck_api::http::{
-    AcknowledgeBody, ChooseBody, CompleteBody, KeySignalBody, ReasonBody, RerunBody, RerunWhat, ResumeBody,
-    SignalBody, SkipBody,
+    AcknowledgeBody, AmendBody, ChooseBody, CompleteBody, KeySignalBody, MigrateBody, ReasonBody, RerunBody,
+    RerunWhat, ResumeBody, SignalBody, SkipBody,
 };
-use unstuck_api::request::{Request, RerunScope, RunOperation, RunRequest};
+use unstuck_api::request::{AmendRequest, Request, RerunOptions, RerunScope, RunOperation, RunRequest};
 use unstuck_service::run_name::find_run;
 use unstuck_service::set_aside::find_flow_name;
 
@@ -55,6 +55,17 @@ pub(crate) fn cancel(call: &Call) -> Answered {
     call.change(RunOperation::Cancel { reason })
 }
 
+pub(crate) fn amend(call: &Call) -> Answered {
+    let AmendBody { priority, labels, deadline, reason } = call.json()?;
+    call.change(RunOperation::Amend(AmendRequest { priority, labels, deadline, reason }))
+}
+
+pub(crate) fn migrate(call: &Call) -> Answered {
+    let MigrateBody { to, reason } = call.json()?;
+    let dry_run = call.parameters.flag("dryRun").unwrap_or(false);
+    call.change(RunOperation::Migrate { to, dry_run, reason })
+}
+
 pub(crate) fn signal(call: &Call) -> Answered {
     let SignalBody { name, payload } = call.json()?;
     call.change(RunOperation::Signal { name, payload: text_or_null(payload) })
@@ -79,7 +90,8 @@ pub(crate) fn signal_key(call: &Call) -> Answered {
 }
 
 pub(crate) fn rerun(call: &Call) -> Answered {
-    let RerunBody { what, steps, input, step_input, reason } = call.json()?;
+    let RerunBody { what, steps, input, step_input, cancel_first, deadline, reason } = call.json()?;
+    let dry_run = call.parameters.flag("dryRun").unwrap_or(false);
     let again = match what.unwrap_or(RerunWhat::Continue) {
         RerunWhat::Steps if steps.is_empty() => {
             return Err(Problem::bad_field("steps", "name at least one step, or use `what: continue`"));
@@ -95,6 +107,7 @@ pub(crate) fn rerun(call: &Call) -> Answered {
         again,
         input: input.as_deref().map(text_of),
         step_input: step_input.as_deref().map(text_of),
+        options: RerunOptions { cancel_first, deadline, dry_run },
     };
     call.change_for(what, reason)
 }

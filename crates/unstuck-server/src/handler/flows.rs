@@ -1,7 +1,8 @@
 //! Flows: applied as files, listed, shown, and deleted.
 
 use axum::http::StatusCode;
-use unstuck_api::request::{FlowOperation, FlowRequest, Request};
+use unstuck_api::http::MigrateFlowBody;
+use unstuck_api::request::{FlowOperation, FlowRequest, MigrateFlow, Request};
 use unstuck_api::{ProblemDocument, ProblemType};
 use unstuck_core::id::FlowId;
 use unstuck_service::apply_flows::{list_flows, list_versions, show_flow};
@@ -64,6 +65,25 @@ pub(crate) fn versions(call: &Call) -> Answered {
     };
     Answer::view(&list_versions(call.app.reader(), call.part("flow"), before, call.limit(PAGE))?)
 }
+
+/// Moves runs of a flow to another version of it.
+pub(crate) fn migrate(call: &Call) -> Answered {
+    let MigrateFlowBody { to, from, runs, reason } = call.json()?;
+    let what = FlowOperation::Migrate(MigrateFlow {
+        flow: call.part("flow").to_owned(),
+        to,
+        from,
+        runs,
+        dry_run: call.parameters.flag("dryRun").unwrap_or(false),
+        limit: call.limit(MIGRATED),
+        after: call.parameters.owned("after"),
+    });
+    let request = Request::Flows(FlowRequest { by: call.by(), reason: reason.clone(), what });
+    call.change_because(&request, reason)
+}
+
+/// Runs that one call looks at, where nobody says otherwise.
+const MIGRATED: usize = 100;
 
 /// Deletes a flow or a version of it: it can be started no more.
 pub(crate) fn delete(call: &Call) -> Answered {

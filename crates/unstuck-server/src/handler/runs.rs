@@ -2,13 +2,14 @@
 
 use axum::http::StatusCode;
 use jiff::Timestamp;
-use serde_json::value::RawValue;
-use unstuck_api::request::{CountBy, CountsQuery, Query, RunSort, RunsQuery, StepMark};
+use unstuck_api::ProblemType;
+use unstuck_api::request::{
+    CountBy, CountsQuery, DocumentOptions, ItemsQuery, Query, RunSort, RunsQuery, StepMark,
+};
 use unstuck_api::runs::RunState;
-use unstuck_api::{ProblemType, Run};
 use unstuck_core::id::RunId;
 use unstuck_service::run_name::find_run;
-use unstuck_service::show::build_run_document;
+use unstuck_service::show::build_document_of;
 
 use crate::answer::{Answer, Content};
 use crate::call::{Call, EVENTS_HEADER};
@@ -125,40 +126,49 @@ fn show_now(call: &Call) -> Answered {
     })
 }
 
-/// Returns the document of a run, without payloads for whoever may not read them.
+/// Returns the document of a run, without payloads for whoever may not read them, or does not want them.
 pub(crate) fn document_for(call: &Call, id: RunId) -> Result<String, Problem> {
-    let service = call.service()?;
-    let document = build_run_document(&service, call.app.reader(), id)?;
-    if call.caller.reads_payloads() {
-        return Ok(document.get().to_owned());
-    }
-    let mut run: Run = serde_json::from_str(document.get())
-        .map_err(|error| Problem::new(ProblemType::Internal, format!("the run cannot be read: {error}")))?;
-    remove_payloads(&mut run);
-    serde_json::to_string(&run)
-        .map_err(|error| Problem::new(ProblemType::Internal, format!("the run cannot be written: {error}")))
+    let number = |name: &str| call.parameters.number(name).and_then(|number| u32::try_from(number).ok());
+    let wants_payloads = call.parameters.flag("payloads").unwrap_or(true);
+    let options = DocumentOptions {
+        generation: number("generation"),
+        items: number("items"),
+        leaves_out_payloads: !(wants_payloads && call.caller.reads_payloads()),
+    };
+    let document = build_document_of(&call.service()?, call.app.reader(), id, options)?;
+    Ok(document.get().to_owned())
 }
 
-/// Leaves everything but what flows and workers have put into a run.
-fn remove_payloads(run: &mut Run) {
-    run.input = RawValue::NULL.to_owned();
-    run.output = None;
-    let handler = run.handler.as_mut().and_then(|handler| handler.error.as_mut());
-    for error in run.error.as_mut().into_iter().chain(handler) {
-        error.details = None;
+/// Lists items of `forEach` steps.
+pub(crate) fn items(call: &Call) -> Answered {
+    call.query(&Query::Items(ItemsQuery {
+        run: call.part("run").to_owned(),
+        step: call.parameters.owned("step"),
+        states: call.parameters.all("state").map(str::to_owned).collect(),
+        limit: call.limit(PAGE),
+        after: call.parameters.owned("after"),
+        leaves_out_payloads: !call.caller.reads_payloads(),
+    }))
+}
+
+/// Answers with an input or output, as it is.
+pub(crate) fn payload(call: &Call) -> Answered {
+    if !call.caller.reads_payloads() {
+        return Err(Problem::new(
+            ProblemType::Forbidden,
+            "the token may not read payloads; an admin can make one that may",
+        ));
     }
-    for step in &mut run.steps {
-        step.output = None;
-        for attempt in &mut step.attempts {
-            attempt.progress = None;
-            if let Some(error) = &mut attempt.error {
-                error.details = None;
-            }
-        }
-        if let Some(error) = &mut step.error {
-            error.details = None;
-        }
+    let of = call.parameters.text("of").ok_or_else(|| {
+        Problem::bad_field(
+            "of",
+            "say which: `input`, `output`, `STEP.input`, `STEP.output` or `STEP[3].output`",
+        )
+    })?;
+    if call.caller.is_limited() {
+        call.check_flow_of(call.part("run"))?;
     }
+    call.query(&Query::Payload { run: call.part("run").to_owned(), of: of.to_owned() })
 }
 
 /// Names a run as it is: its generation and its last event.

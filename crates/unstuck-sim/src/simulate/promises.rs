@@ -706,6 +706,7 @@ fn flow_of(
     let named = event.facts.iter().find_map(|fact| match fact {
         Fact::Started(started) => Some(started.flow),
         Fact::Reran { flow, .. } => Some(*flow),
+        Fact::Migrated(migrated) => Some(migrated.flow),
         _ => None,
     });
     named.or(before).map(|id| flow(store, flows, id)).transpose()

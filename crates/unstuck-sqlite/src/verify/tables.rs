@@ -5,6 +5,7 @@ use unstuck_core::command::{ChildEnd, NoticeBody};
 use unstuck_core::event::{Fact, Started};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Payload;
+use unstuck_core::model::labels::Labels;
 use unstuck_core::model::run::Origin;
 use unstuck_core::thing::ThingRef;
 use unstuck_store::contract::StoreError;
@@ -15,6 +16,7 @@ use crate::table::bulk;
 use crate::table::event;
 use crate::table::flow_status;
 use crate::table::payload;
+use crate::table::run_label;
 use crate::table::unsigned;
 use crate::verify::CheckReport;
 use crate::verify::bulks;
@@ -220,14 +222,11 @@ fn report_orphaned_labels(
         let (name, value): (String, String) =
             (row.get(0).map_err(store_error)?, row.get(1).map_err(store_error)?);
         let run = RunId(unsigned(row.get(2).map_err(store_error)?));
-        let what = match load_start(snapshot, run)? {
-            StartOf::Unreadable => continue,
-            StartOf::Nobody => format!("it leads to {run}, which does not exist"),
-            StartOf::Run(started) => {
-                let own = started.labels.as_ref().and_then(|labels| labels.get(&name));
-                if own == Some(&value) {
-                    continue;
-                }
+        let what = match load_labels(snapshot, run)? {
+            LabelsOf::Unreadable => continue,
+            LabelsOf::Nobody => format!("it leads to {run}, which does not exist"),
+            LabelsOf::Run(labels) if labels.get(&name) == Some(&value) => continue,
+            LabelsOf::Run(_) => {
                 format!("it leads to {run}, which does not have it: lists by label would show it")
             }
         };
@@ -241,6 +240,28 @@ enum KeyOf {
     Nobody,
     /// A run of this flow, with this key of its own.
     Run(String, Option<String>),
+}
+
+/// The labels that a run has of its own.
+enum LabelsOf {
+    Unreadable,
+    Nobody,
+    Run(Labels),
+}
+
+/// Computes the labels of a run from its history.
+fn load_labels(snapshot: &Snapshot<'_>, run: RunId) -> Result<LabelsOf, StoreError> {
+    if snapshot.broken.contains(&run) {
+        return Ok(LabelsOf::Unreadable);
+    }
+    let Some(head) = snapshot.head(run)? else { return Ok(LabelsOf::Nobody) };
+    let mut statement = Chain::statement(snapshot.connection)?;
+    let chain = Chain::read(&mut statement, run, head, head, None)?;
+    if chain.links.iter().any(|link| link.record.is_err()) {
+        return Ok(LabelsOf::Unreadable);
+    }
+    let events = chain.links.iter().filter_map(|link| link.record.as_ref().ok()).map(|record| &record.event);
+    Ok(LabelsOf::Run(run_label::fold_labels(run, events)))
 }
 
 /// How a run was started.
@@ -300,7 +321,8 @@ fn check_notices(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<()
             NoticeBody::ContinueChild { .. }
             | NoticeBody::CancelChild { .. }
             | NoticeBody::PauseChild
-            | NoticeBody::UnpauseChild => continue,
+            | NoticeBody::UnpauseChild
+            | NoticeBody::AmendChild { .. } => continue,
             NoticeBody::TargetEnded { place, .. } => {
                 let ThingRef::Bulk(id) = to else {
                     add(Promise::Notice, "it tells how a target came out, but a run has none".to_owned());
@@ -346,6 +368,7 @@ fn find_wrong_address(
         | NoticeBody::CancelChild { .. }
         | NoticeBody::PauseChild
         | NoticeBody::UnpauseChild
+        | NoticeBody::AmendChild { .. }
         | NoticeBody::TargetEnded { .. } => return Ok(None),
     };
     if to != parent {

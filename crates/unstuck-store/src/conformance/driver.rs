@@ -476,10 +476,15 @@ impl<S: Store> Driver<S> {
         let mut payloads: HashMap<PayloadId, Json> = wanted.into_iter().zip(found).filter_map(here).collect();
         payloads.extend(working.payloads.iter().cloned());
         working.touch_place_of(&command);
+        let next_flow = match &command {
+            Command::Migrate { to, .. } => self.flows.get(to).cloned(),
+            _ => None,
+        };
         let mut context = Context {
             now: self.now,
             run,
             flow,
+            next_flow: next_flow.as_deref(),
             payloads: &payloads,
             ids: &mut self.ids,
             random: &mut self.random,
@@ -535,6 +540,8 @@ impl Working {
             | Command::Skip { .. }
             | Command::ApplyPolicies { .. }
             | Command::Pause { .. }
+            | Command::Amend { .. }
+            | Command::Migrate { .. }
             | Command::Unpause { .. }
             | Command::Cancel { .. }
             | Command::Signal { .. }
@@ -596,7 +603,8 @@ fn target_of(bulk: &Bulk, target: &Target) -> Ask {
     let (by, reason, unit) = (bulk.by.clone(), bulk.reason.clone(), target.unit);
     let own = Some(BulkRef { bulk: bulk.id, place: target.place });
     let changes = |input: &Option<Json>, step_input: &Option<Json>| {
-        Box::new(Changes { input: input.clone(), step_input: step_input.clone(), bulk: own })
+        let (input, step_input) = (input.clone(), step_input.clone());
+        Box::new(Changes { input, step_input, bulk: own, ..Changes::default() })
     };
     let of_step = unit.unwrap_or(UnitRef::step(StepIndex(0)));
     let command = match &bulk.action {

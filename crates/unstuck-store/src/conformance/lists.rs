@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use unstuck_core::command::{Command, Report};
+use unstuck_core::command::{Amendment, Command, Report};
 use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::flow::StepIndex;
@@ -87,6 +87,71 @@ pub fn runs_are_found_by_their_labels<S: TestStore>(make: &mut dyn FnMut() -> S)
     crate::conformance::forgetting::forget(&mut driver, other).expect("it is final");
     cases.truncate(2);
     cases[1].1 = vec![own, one];
+    check(&mut driver, &cases);
+}
+
+/// A run whose labels are changed is found by those that it has now, and by no others; when it is forgotten, by none.
+pub fn runs_are_found_by_changed_labels<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let flow = driver.keep(graph("f", vec![action("q")]));
+    let one =
+        driver.start_with(&flow, |start| start.labels = Some(labels(&[("team", "a"), ("tier", "gold")])));
+    let other = driver.start(&flow);
+    let amend = |driver: &mut Driver<S>, run: RunId, changes: &[(&str, Option<&str>)]| {
+        let changes = changes.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned)));
+        let changes = Box::new(Amendment { labels: changes.collect(), ..Amendment::default() });
+        driver.act(run, Command::Amend { changes, by: user(), reason: None });
+    };
+    amend(&mut driver, one, &[("team", Some("b")), ("tier", None)]);
+    amend(&mut driver, one, &[("team", Some("c")), ("more", Some("x"))]);
+    amend(&mut driver, other, &[("team", Some("a"))]);
+    let has = |name: &str, value: &str| RunFilter {
+        labels: vec![LabelFilter { name: name.into(), values: vec![value.into()], versions: vec![] }],
+        ..all()
+    };
+    let mut cases = vec![
+        (has("team", "a"), vec![other]),
+        (has("team", "b"), vec![]),
+        (has("team", "c"), vec![one]),
+        (has("tier", "gold"), vec![]),
+        (has("more", "x"), vec![one]),
+    ];
+    for _ in 0..2 {
+        check(&mut driver, &cases);
+        settle_all(&mut driver);
+        let (store, rest) = driver.split();
+        driver = rest.continue_with(store.reopen());
+    }
+    driver.act(one, Command::Cancel { by: user(), reason: None });
+    crate::conformance::forgetting::forget(&mut driver, one).expect("it is final");
+    for (_, found) in &mut cases[1..] {
+        found.clear();
+    }
+    check(&mut driver, &cases);
+}
+
+/// A run that is moved to another version of its flow is found by that, is woken by it, and counts for it.
+pub fn runs_are_found_by_the_version_that_they_were_moved_to<S: TestStore>(make: &mut dyn FnMut() -> S) {
+    let mut driver = Driver::new(make());
+    let first = driver.keep(graph("f", vec![action("q")]));
+    let (moved, other) = (driver.start(&first), driver.start(&first));
+    let second = driver.keep(graph("f", vec![action("q"), action("r")]));
+    driver.act(moved, Command::Migrate { to: second.id, by: user(), reason: None });
+    let of = |version| RunFilter { versions: Some(vec![version]), flow: Some("f".into()), ..all() };
+    let mut cases = vec![(of(first.id), vec![other]), (of(second.id), vec![moved])];
+    for _ in 0..2 {
+        check(&mut driver, &cases);
+        let open = driver.store.reader().open_runs(&[first.id, second.id]).expect("they are counted");
+        assert_eq!(open, [(first.id, 1), (second.id, 1)].into());
+        settle_all(&mut driver);
+        let (store, rest) = driver.split();
+        driver = rest.continue_with(store.reopen());
+    }
+    for place in [0, 1] {
+        driver.work(moved, place);
+        driver.say(moved, place, Report::Complete { output: Json::NULL });
+    }
+    cases.push((RunFilter { states: vec![RunState::Completed], ..of(second.id) }, vec![moved]));
     check(&mut driver, &cases);
 }
 

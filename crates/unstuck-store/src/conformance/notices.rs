@@ -170,6 +170,7 @@ fn parent_of(notice: &Notice) -> Option<RunId> {
         | NoticeBody::CancelChild { .. }
         | NoticeBody::PauseChild
         | NoticeBody::UnpauseChild
+        | NoticeBody::AmendChild { .. }
         | NoticeBody::ChildChanged { .. }
         | NoticeBody::ChildEnded { .. }
         | NoticeBody::TargetEnded { .. } => None,

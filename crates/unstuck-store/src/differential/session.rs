@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unstuck_core::bulk::{Bulk, BulkAction, BulkCommand, BulkRerun, Pace, Target, TargetResult, change_bulk};
-use unstuck_core::command::{Command, Notice, NoticeBody, OnDuplicate, Report, Rerun, StartInput};
+use unstuck_core::command::{Amendment, Command, Notice, NoticeBody, OnDuplicate, Report, Rerun, StartInput};
 use unstuck_core::decide::Withheld;
 use unstuck_core::downtime::Downtime;
 use unstuck_core::event::Choice;
@@ -236,7 +236,14 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
     fn some_order(&mut self, run: &Run) -> Command {
         let by = user();
         let held = run.units_where(|unit| matches!(unit.state, UnitState::Held { .. }));
-        match (self.below(8), held.first()) {
+        match (self.below(9), held.first()) {
+            (8, _) => {
+                let value = ["a", "b"].get(self.below(3)).map(|value| (*value).to_owned());
+                let priority = i32::try_from(self.below(3)).ok();
+                let labels = [("team".to_owned(), value)].into();
+                let changes = Box::new(Amendment { priority, labels, deadline: None });
+                Command::Amend { changes, by, reason: None }
+            }
             (0 | 1, Some(unit)) => Command::Choose { unit: *unit, choice: Choice::Retry, by, bulk: None },
             (2, Some(unit)) => Command::Choose { unit: *unit, choice: Choice::None, by, bulk: None },
             (0, None) => Command::Cancel { by, reason: None },

@@ -166,6 +166,13 @@ impl HistoryCheck {
                 self.by_user = matches!(event.by, Actor::User(_));
             }
             Fact::Reran { .. } => self.check_rerun(event, fact)?,
+            Fact::Migrated(migrated) if !self.is_final => {
+                let begun = |step: u16| self.units.keys().any(|unit| unit.step.0 == step);
+                if let Some(step) = (migrated.steps..self.steps).find(|step| begun(*step)) {
+                    return Err(self.unknown_step(event, StepIndex(step), migrated.steps));
+                }
+                self.steps = migrated.steps;
+            }
             _ if self.is_final => {
                 let what = format!("it changes generation {}, which was already final", self.generation);
                 return Err(self.finding(Promise::Final, event, what));

@@ -182,10 +182,11 @@ fn will_notify_parent(
 ) -> Result<bool, StoreError> {
     let starts = |body: &NoticeBody| match body {
         NoticeBody::StartChild(start) => start.origin.serves() == Some(wanted),
-        NoticeBody::ContinueChild { serves } => *serves == wanted,
+        NoticeBody::ContinueChild { serves, .. } => *serves == wanted,
         NoticeBody::CancelChild { .. }
         | NoticeBody::PauseChild
         | NoticeBody::UnpauseChild
+        | NoticeBody::AmendChild { .. }
         | NoticeBody::ChildChanged { .. }
         | NoticeBody::ChildEnded { .. }
         | NoticeBody::TargetEnded { .. } => false,
@@ -199,6 +200,7 @@ fn will_notify_parent(
         | NoticeBody::CancelChild { .. }
         | NoticeBody::PauseChild
         | NoticeBody::UnpauseChild
+        | NoticeBody::AmendChild { .. }
         | NoticeBody::ChildChanged { .. }
         | NoticeBody::TargetEnded { .. } => false,
     };
@@ -234,6 +236,7 @@ fn check_parent(
         NoticeBody::StartChild(_)
         | NoticeBody::PauseChild
         | NoticeBody::UnpauseChild
+        | NoticeBody::AmendChild { .. }
         | NoticeBody::ChildChanged { .. }
         | NoticeBody::ChildEnded { .. }
         | NoticeBody::TargetEnded { .. } => false,

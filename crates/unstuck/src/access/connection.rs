@@ -21,8 +21,8 @@ use crate::error::CommandError;
 use crate::view::json_text;
 use crate::view::output::Output;
 use unstuck_api::request::{
-    BulkOperation, BulkRequest, BulkVerb, FlowOperation, FlowRequest, PolicyOperation, PolicyRequest, Query,
-    Request, RunOperation, RunRequest, StartRequest, TokenOperation, TokenRequest,
+    BulkOperation, BulkRequest, BulkVerb, FlowOperation, FlowRequest, MigrateFlow, PolicyOperation,
+    PolicyRequest, Query, Request, RunOperation, RunRequest, StartRequest, TokenOperation, TokenRequest,
 };
 use unstuck_service::flows::compile_flow;
 use unstuck_service::{Service, ServiceError, SilentOwner};
@@ -42,6 +42,11 @@ impl Answer {
                 "cannot read the answer ({error}); is another version of unstuck running?"
             ))
         })
+    }
+
+    /// Returns the JSON as it came.
+    pub(crate) fn json(&self) -> &str {
+        &self.0
     }
 
     /// Formats the JSON for reading.
@@ -96,6 +101,16 @@ impl StoreLocation {
             &Request::Flows(FlowRequest { by: user_name(), reason: None, what }),
             makes_store,
         )
+    }
+
+    /// Sends a request to move runs of a flow to another version.
+    pub(crate) fn migrate_flow(
+        &self,
+        wanted: MigrateFlow,
+        reason: Option<String>,
+    ) -> Result<Answer, CommandError> {
+        let what = FlowOperation::Migrate(wanted);
+        self.send_request(&Request::Flows(FlowRequest { by: user_name(), reason, what }))
     }
 
     /// Sends a request about bulk actions.

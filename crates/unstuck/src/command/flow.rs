@@ -1,4 +1,6 @@
-//! `unstuck flow`: the flows of a store: applied from files, listed, shown, deleted.
+//! `unstuck flow`: the flows of a store: applied from files, listed, shown, deleted; and their runs, moved to other versions.
+
+mod migrate;
 
 use std::process::ExitCode;
 
@@ -16,7 +18,7 @@ use crate::view::style;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
 
-/// Apply, list, show and delete the flows of a store.
+/// Apply, list, show and delete the flows of a store, and move runs to other versions of them.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -29,6 +31,7 @@ Examples:
   unstuck flow apply nightly.yaml
   unstuck flow list
   unstuck flow show nightly --version 3
+  unstuck flow migrate nightly --dry-run
   unstuck flow delete nightly --version 1";
 
 #[derive(clap::Subcommand)]
@@ -36,6 +39,7 @@ enum Command {
     Apply(Apply),
     List(List),
     Show(Show),
+    Migrate(migrate::Arguments),
     Delete(Delete),
 }
 
@@ -45,6 +49,7 @@ impl Arguments {
             Command::Apply(apply) => apply.execute(format),
             Command::List(list) => list.execute(format),
             Command::Show(show) => show.execute(format),
+            Command::Migrate(migrate) => migrate.execute(format),
             Command::Delete(delete) => delete.execute(),
         }
     }
@@ -52,7 +57,8 @@ impl Arguments {
 
 /// Put the flows of a file into the store, as a whole or not at all.
 ///
-/// A flow that has changed gets a new version. Runs keep the version that they were started with.
+/// A flow that has changed gets a new version. Runs keep the version that they were started with; `unstuck flow migrate`
+/// moves them.
 #[derive(clap::Args)]
 struct Apply {
     /// The flow file, YAML or JSON; `-` is stdin.

@@ -82,7 +82,7 @@ impl Arguments {
 
 /// Asks for confirmation to forget a run, and returns its id.
 fn confirm_forget(place: &StoreLocation, run: &str) -> Result<String, CommandError> {
-    let shown: RunView = place.read(Query::Show { run: run.to_owned() })?.read()?;
+    let shown: RunView = place.read(Query::show(run))?.read()?;
     let run: api::Run =
         serde_json::from_str(shown.run.get()).map_err(|error| CommandError::internal(error.to_string()))?;
     if !io::stdin().is_terminal() {

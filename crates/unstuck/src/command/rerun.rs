@@ -1,13 +1,19 @@
 //! `unstuck rerun`: the next generation of a final run.
 
+use std::process::ExitCode;
+
 use crate::CommandResult;
 use crate::Format;
+use crate::access::connection::Answer;
 use crate::access::location::StoreArgument;
 use crate::command::bulk::begin::{self, Common, More};
 use crate::command::bulk::confirm::{Question, confirm};
 use crate::input::json_input;
 use crate::view::changed;
-use unstuck_api::request::{BulkVerb, RerunScope, RunOperation};
+use crate::view::output::Output;
+use crate::view::text;
+use unstuck_api::request::{BulkVerb, RerunOptions, RerunScope, RunOperation};
+use unstuck_api::runs::RerunPreviewView;
 
 /// Start the next generation of a final run.
 ///
@@ -48,6 +54,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     step_input: Option<String>,
 
+    /// Cancel a run that is under way, and rerun it, in one step.
+    #[arg(long)]
+    cancel_first: bool,
+
+    /// How long it may take, such as `2h`, or until when; `none` for no deadline. [default: as the flow says]
+    #[arg(long, value_name = "WHEN")]
+    deadline: Option<String>,
+
     /// Do not ask for confirmation.
     #[arg(short, long)]
     yes: bool,
@@ -60,6 +74,8 @@ const EXAMPLES: &str = "\
 Examples:
   unstuck rerun @latest
   unstuck rerun run_0s86mke080000 --steps encode,upload
+  unstuck rerun @latest --all --cancel-first --deadline 2h
+  unstuck rerun @latest --dry-run
   unstuck rerun @latest --input '{\"file\": \"corrected.csv\"}'
   unstuck rerun --flow nightly --canary 5 --yes
   unstuck rerun --flow nightly --state cancelled --all --dry-run";
@@ -74,7 +90,11 @@ impl Arguments {
         let (input, step_input) = json_input::parse_changed_inputs(self.input, self.step_input)?;
         let place = self.store.place()?;
         let run = match self.runs.as_slice() {
-            [run] if !self.common.is_given() && self.canary.is_none() => run,
+            [run] if !self.common.selects() && self.canary.is_none() => run,
+            _ if self.cancel_first || self.deadline.is_some() => begin::exit_with_usage(
+                "rerun",
+                "--cancel-first and --deadline are for one run: name one, without filters",
+            ),
             _ => {
                 let action = BulkVerb::Rerun { again, input, step_input };
                 let more = More { canary: self.canary, ..More::default() };
@@ -86,8 +106,35 @@ impl Arguments {
                 return begin::begin_bulk(&place, order, format);
             }
         };
-        let answer = place.change(run, RunOperation::Rerun { again, input, step_input })?;
+        let dry_run = self.common.is_dry_run();
+        let options = RerunOptions { cancel_first: self.cancel_first, deadline: self.deadline, dry_run };
+        let answer = place.change(run, RunOperation::Rerun { again, input, step_input, options })?;
+        if dry_run {
+            return show_preview(&answer, format);
+        }
         let done = "Started the next generation.";
         changed::show_change(&answer, format, done, done)
     }
+}
+
+/// Shows which steps a rerun would run again.
+fn show_preview(answer: &Answer, format: Format) -> CommandResult {
+    let mut stdout = Output::stdout();
+    match format {
+        Format::Json => stdout.line(&answer.pretty()),
+        Format::Text => {
+            let preview: RerunPreviewView = answer.read()?;
+            let list = |steps: &[String]| {
+                if steps.is_empty() { "-".to_owned() } else { text::visible(&steps.join(", ")) }
+            };
+            stdout.line(&format!(
+                "A rerun of {} would begin generation {}. Nothing was changed.",
+                preview.run, preview.generation
+            ));
+            stdout.field("again", 6, &list(&preview.again));
+            stdout.field("kept", 6, &list(&preview.kept));
+        }
+    }
+    stdout.finish()?;
+    Ok(ExitCode::SUCCESS)
 }

@@ -20,7 +20,7 @@ use crate::view::style;
 use crate::view::style::style_of_word;
 use crate::view::table::{Cell, Table};
 use crate::view::text;
-use unstuck_api::request::Query;
+use unstuck_api::request::{DocumentOptions, Query};
 use unstuck_api::runs::RunView;
 use unstuck_service::owner::shown_state;
 
@@ -31,6 +31,14 @@ pub(crate) struct Arguments {
     /// The run: its id, the start of its id, its key (or FLOW:KEY), or @latest.
     run: String,
 
+    /// Show a generation before this one, as it ended.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    generation: Option<u32>,
+
+    /// At most this many items of each `forEach`; `unstuck items` lists them page by page. [default: all]
+    #[arg(long, value_name = "N")]
+    items: Option<u32>,
+
     #[command(flatten)]
     store: StoreArgument,
 }
@@ -38,6 +46,7 @@ pub(crate) struct Arguments {
 const EXAMPLES: &str = "\
 Examples:
   unstuck show @latest
+  unstuck show @latest --generation 1
   unstuck show run_0s86mke080000 -o json | jq .output";
 
 /// How much of a value is shown in text.
@@ -50,7 +59,9 @@ const STEPS: usize = 200;
 impl Arguments {
     pub(crate) fn execute(self, format: Format) -> CommandResult {
         let place = self.store.place()?;
-        let shown: RunView = place.read(Query::Show { run: self.run })?.read()?;
+        let options =
+            DocumentOptions { generation: self.generation, items: self.items, ..DocumentOptions::default() };
+        let shown: RunView = place.read(Query::Show { run: self.run, options })?.read()?;
         let mut stdout = Output::stdout();
         match format {
             Format::Json => stdout.line(&json_text::pretty(shown.run.get())),
@@ -95,6 +106,9 @@ fn show_head(run: &api::Run, stdout: &mut Output) {
     let mut fields = vec![("version", run.version.clone()), ("generation", run.generation.to_string())];
     fields.extend(run.key.clone().map(|key| ("key", key)));
     fields.extend((!run.labels.is_empty()).then(|| ("labels", text::labels(&run.labels))));
+    fields.extend(run.parent.clone().map(|parent| ("parent", parent)));
+    fields.extend((run.priority != 0).then(|| ("priority", run.priority.to_string())));
+    fields.extend(run.deadline.map(|at| ("deadline", local_time::format_full_and_relative(at))));
     fields.push(("created", local_time::format_full_and_relative(run.created_at)));
     fields.push(("updated", local_time::format_full_and_relative(run.updated_at)));
     fields.push(("input", one_line_value(&run.input)));
@@ -153,8 +167,17 @@ fn describe_handler(handler: &api::Handler) -> String {
 
 /// Shows the steps as a table, with their errors, outputs or children.
 fn show_steps(run: &api::Run, stdout: &mut Output) {
+    stdout.line("");
+    show_step_table(&run.steps[..run.steps.len().min(STEPS)], stdout);
+    if run.steps.len() > STEPS {
+        stdout.line(&format!("and {} more; -o json has them all", run.steps.len() - STEPS));
+    }
+}
+
+/// Shows steps or items as a table.
+pub(crate) fn show_step_table(steps: &[api::Step], stdout: &mut Output) {
     let mut table = Table::new(&["STEP", "STATE", "ATTEMPTS", ""]);
-    for step in run.steps.iter().take(STEPS) {
+    for step in steps {
         let note = match (&step.error, &step.output, &step.child) {
             (Some(error), _, _) => error.cause.clone(),
             (None, Some(output), _) => one_line_value(output),
@@ -169,12 +192,8 @@ fn show_steps(run: &api::Run, stdout: &mut Output) {
             Cell::new(note),
         ]);
     }
-    stdout.line("");
     for line in table.lines(Some(width(stdout)), stdout.look) {
         stdout.line(&line);
-    }
-    if run.steps.len() > STEPS {
-        stdout.line(&format!("and {} more; -o json has them all", run.steps.len() - STEPS));
     }
 }
 

@@ -139,7 +139,7 @@ fn wait_for_rest(place: &StoreLocation, run: &str) -> Result<String, CommandErro
             Some(Err(error)) if place.server.is_some() => return Err(connection::unanswered_query(error)),
             // Nobody executes it now; whoever has the store next may.
             Some(Err(_)) | None => {
-                let view: RunView = place.read(Query::Show { run: run.to_owned() })?.read()?;
+                let view: RunView = place.read(Query::show(run))?.read()?;
                 view.run.get().to_owned()
             }
         };

@@ -41,8 +41,6 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     tell("explanation", &[0], &["explain", &run]);
     tell("history", &[0], &["history", &run]);
     tell("history", &[0], &["history", &run, "--limit", "2"]);
-    tell("logs", &[0], &["logs", &run]);
-    tell("status", &[0], &["status"]);
     for (name, command) in policy_commands(&policies) {
         tell(name, &[0], &command);
     }
@@ -68,19 +66,20 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
     tell("bulkBegun", &[0], &["cancel", "--flow", "nothing", "--yes"]);
     tell("bulks", &[0], &["bulk", "list"]);
     tell("bulk", &[0], &["bulk", "show", "@latest"]);
-    for (command, more) in [("pause", &[][..]), ("unpause", &[]), ("signal", &["go"])] {
+    tell("items", &[0], &["items", &run, "each", "--state", "completed"]);
+    for (command, more) in
+        [("pause", &[][..]), ("unpause", &[]), ("signal", &["go"]), ("amend", &["--priority", "3"])]
+    {
         tell("changed", &[0], &[&[command, &run], more].concat());
     }
     tell("changed", &[0], &["skip", &run, "rest", "--reason", "not needed"]);
     tell("changed", &[0], &["choose", &run, "hold", "none"]);
     tell("changed", &[0], &["cancel", "@latest"]);
+    tell("rerunPreview", &[0], &["rerun", "@latest", "--dry-run"]);
     tell("changed", &[0], &["rerun", "@latest", "--all"]);
     tell("changed", &[0], &["cancel", "@latest"]);
     tell("forgotten", &[0], &["forget", "@latest", "--yes"]);
-    tell("storeInfo", &[0], &["store", "info"]);
-    tell("storeCheck", &[0], &["store", "check"]);
     tell("storeCopy", &[0], &["store", "copy", &copy]);
-    tell("check", &[0], &["check", &flow]);
     tell("check", &[1], &["check", &plan, &flow]);
     tell("rehearsal", &[0], &["rehearse", &flow, "--plan", &plan, "--runs", "2"]);
     tell("weakPoints", &[0], &["rehearse", &flow, "--plan", "auto", "--max-pairs", "3"]);
@@ -107,7 +106,12 @@ fn policy_commands(policies: &str) -> Vec<(&'static str, Vec<&str>)> {
 }
 
 fn token_and_flow_documents(store: &Store, flow: &str) -> Vec<(&'static str, String, Value)> {
-    let commands: [(&str, &[&str]); 11] = [
+    let commands: [(&str, &[&str]); 17] = [
+        ("storeInfo", &["store", "info"]),
+        ("storeCheck", &["store", "check"]),
+        ("check", &["check", flow]),
+        ("status", &["status"]),
+        ("logs", &["logs", "@latest"]),
         ("tokenChanged", &["token", "create", "ops", "--role", "operator", "--expires-in", "90d"]),
         ("tokenChanged", &["token", "rotate", "ops"]),
         ("tokens", &["token", "list"]),
@@ -119,6 +123,7 @@ fn token_and_flow_documents(store: &Store, flow: &str) -> Vec<(&'static str, Str
         ("changed", &["start", "shapes"]),
         ("doctor", &["doctor"]),
         ("configuration", &["serve", "--print-config"]),
+        ("migration", &["flow", "migrate", "shapes", "--dry-run"]),
     ];
     let tell = |(name, command): (&'static str, &[&str])| {
         let ran = store.unstuck(&[command, &["-o", "json"]].concat());
@@ -156,7 +161,7 @@ fn what_the_commands_print_is_what_their_schemas_say() {
     let schema = unstuck(&["schema", "--documents", "problem"]).json();
     let problem: Value = serde_json::from_str(&problem).expect("it is JSON");
     assert!(jsonschema::validator_for(&schema).expect("it is a schema").is_valid(&problem), "{problem}");
-    assert_eq!(unstuck(&["schema", "--documents"]).json()["anyOf"].as_array().map(Vec::len), Some(37));
+    assert_eq!(unstuck(&["schema", "--documents"]).json()["anyOf"].as_array().map(Vec::len), Some(42));
 }
 }
 

@@ -12,6 +12,8 @@ labels!(FACTS, of_fact(Fact), {
     Fact::Admitted => "Admitted",
     Fact::Paused { .. } => "Paused",
     Fact::Unpaused => "Unpaused",
+    Fact::Amended(_) => "Amended",
+    Fact::Migrated(_) => "Migrated",
     Fact::ClockCorrected { .. } => "ClockCorrected",
     Fact::InputChanged { .. } => "InputChanged",
     Fact::SignalKept { .. } => "SignalKept",

@@ -7,7 +7,7 @@ use unstuck_core::id::RunId;
 use unstuck_core::json::Json;
 use unstuck_core::model::attempt::Worker;
 use unstuck_core::model::run::RunState;
-use unstuck_core::refusal::{Refusal, Void};
+use unstuck_core::refusal::{CannotMigrate, Refusal, Void};
 use unstuck_core::time::Time;
 
 use crate::scenes::play;
@@ -23,6 +23,9 @@ labels!(LABELS, label(Refusal), {
     Refusal::WrongRunState { .. } => "WrongRunState",
     Refusal::BelongsTo { .. } => "BelongsTo",
     Refusal::RerunOfChild { .. } => "RerunOfChild",
+    Refusal::AmendOfChild { .. } => "AmendOfChild",
+    Refusal::CannotMigrate(_) => "CannotMigrate",
+    Refusal::PastDeadline { .. } => "PastDeadline",
     Refusal::KeyTaken { .. } => "KeyTaken",
     Refusal::KeyExists { .. } => "KeyExists",
     Refusal::BadName { .. } => "BadName",
@@ -51,6 +54,11 @@ fn examples() -> Vec<Refusal> {
         Refusal::Final(RunState::Failed),
         Refusal::BelongsTo { run: RUN, parent: PARENT },
         Refusal::RerunOfChild { run: RUN, parent: PARENT },
+        Refusal::AmendOfChild { run: RUN, parent: PARENT },
+        cannot_migrate(Some("encode"), "has begun, and is not in that version"),
+        cannot_migrate(Some("encode"), "is completed, and is defined in another way there"),
+        cannot_migrate(None, "that is a version of flow `inner`, and the run is one of `media`"),
+        Refusal::PastDeadline { deadline: Time(1_800_000_000_000), now: Time(1_800_000_060_000) },
         Refusal::KeyTaken {
             key: "order-7".into(),
             run: RUN,
@@ -125,6 +133,11 @@ fn of_commands() -> Vec<Refusal> {
     let resume = Command::Resume { unit: None, by: ada(), reason: None, changes: Box::default() };
     all.extend(world.ask(run, resume).err());
     all
+}
+
+fn cannot_migrate(step: Option<&str>, why: &str) -> Refusal {
+    let step = step.map(str::to_owned);
+    Refusal::CannotMigrate(Box::new(CannotMigrate { step, why: why.to_owned(), version: "2".into() }))
 }
 
 fn commands(world: &World, run: RunId) -> Vec<Command> {

@@ -1,8 +1,10 @@
 //! What happens to runs, so that every fact and every decision comes about at least once.
 
-use unstuck_core::command::{Changes, Command, Report, Rerun};
+use std::sync::Arc;
+
+use unstuck_core::command::{Amendment, Changes, Command, NewDeadline, Report, Rerun};
 use unstuck_core::event::Choice;
-use unstuck_core::id::RunId;
+use unstuck_core::id::{FlowId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::model::log::{AttemptLog, IgnoredLine};
 use unstuck_core::model::recovery::BackOff;
@@ -221,10 +223,34 @@ fn rests(world: &mut World, run: RunId) {
     world.does(run, Command::Resume { unit, by: ada(), reason: None, changes });
     world.does(run, Command::Pause { by: ada(), reason: Some("maintenance".into()) });
     world.does(run, Command::Unpause { by: ada() });
+    amend(world, run);
+    migrate(world, run);
     world.attempt(run, "upload", done());
     world.claim(run, "notify", local());
     world.does(run, Command::Cancel { by: ada(), reason: Some("not needed".into()) });
     world.does(run, Command::rerun(Rerun::Continue, ada()));
+}
+
+fn migrate(world: &mut World, run: RunId) {
+    let mut next = (*world.flow_of(&world.runs[&run])).clone();
+    (next.id, next.version) = (FlowId(99), "2".into());
+    world.flows.push(Arc::new(next));
+    let to = FlowId(99);
+    world.does(run, Command::Migrate { to, by: ada(), reason: Some("the upload is mended".into()) });
+}
+
+fn amend(world: &mut World, run: RunId) {
+    let labels = |all: &[(&str, Option<&str>)]| {
+        all.iter().map(|(name, value)| ((*name).to_owned(), value.map(str::to_owned))).collect()
+    };
+    let deadline = Some(NewDeadline::After(Millis::hours(2)));
+    for changes in [
+        Amendment { priority: Some(7), labels: labels(&[("team", Some("media"))]), deadline },
+        Amendment { labels: labels(&[("team", None)]), deadline: Some(NewDeadline::None), priority: None },
+    ] {
+        let reason = changes.priority.map(|_| "the customer waits".into());
+        world.does(run, Command::Amend { changes: Box::new(changes), by: ada(), reason });
+    }
 }
 
 fn with_policies(world: &mut World, run: RunId) {

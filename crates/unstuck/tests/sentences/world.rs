@@ -105,10 +105,15 @@ impl World {
         let flow = known.or(flow).ok_or(Refusal::UnknownRun(id))?;
         let needed = needs(run.as_ref(), &command, &flow);
         let payloads = needed.iter().map(|id| (*id, self.payloads[id].clone())).collect();
+        let next_flow = match &command {
+            Command::Migrate { to, .. } => self.flows.iter().find(|flow| flow.id == *to).cloned(),
+            _ => None,
+        };
         let mut context = Context {
             now: self.now,
             run: id,
             flow: &flow,
+            next_flow: next_flow.as_deref(),
             payloads: &payloads,
             ids: &mut self.ids,
             random: &mut self.random,

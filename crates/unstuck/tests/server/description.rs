@@ -107,6 +107,7 @@ fn body_of(operation: &str) -> Option<Value> {
         "applyFlows" => json!({"flow": "new", "steps": [{"id": "a", "set": 1}]}),
         "startRun" => json!({"flow": "quick"}),
         "startRuns" => json!({"runs": [{"flow": "quick"}, {"flow": "none"}]}),
+        "amendRun" => json!({"priority": 1}),
         "acknowledgeErrors" | "pausePolicies" => json!({"reason": "known"}),
         "chooseForStep" => json!({"step": "fetch", "choice": "retry"}),
         "completeStep" | "skipStep" => json!({"step": "fetch"}),
@@ -123,8 +124,8 @@ fn body_of(operation: &str) -> Option<Value> {
         "backtestPolicies" => json!({"names": ["later"], "since": "1h"}),
         "beginBulk" => json!({"action": "resume", "flow": "broken"}),
         "resumeRun" | "pauseRun" | "unpauseRun" | "cancelRun" | "rerunRun" | "applyPolicies"
-        | "unpausePolicies" | "enablePolicy" | "disablePolicy" | "pauseBulk" | "unpauseBulk"
-        | "cancelBulk" => json!({}),
+        | "migrateRun" | "migrateFlow" | "unpausePolicies" | "enablePolicy" | "disablePolicy"
+        | "pauseBulk" | "unpauseBulk" | "cancelBulk" => json!({}),
         _ => return None,
     })
 }
@@ -166,7 +167,9 @@ fn every_operation_answers_as_it_is_described() {
             body_of(&operation).map_or(request.clone(), |body| request.json(&body))
         };
         // With a thing that is there, and with one that is not; with a parameter that there is not.
-        description.check(&operation, &server.ask(&request(&fill(&|_, name| name.to_owned()))));
+        let needed = if operation == "getPayload" { "?of=input" } else { "" };
+        let there = format!("{}{needed}", fill(&|_, name| name.to_owned()));
+        description.check(&operation, &server.ask(&request(&there)));
         let missing = fill(&|_, _| "missing".to_owned());
         if missing != path.as_str() {
             description.check(&operation, &server.ask(&request(&missing)));
@@ -182,13 +185,14 @@ fn every_operation_answers_as_it_is_described() {
 }
 
 /// What needs a run or a bulk action of its own to go well.
-const TRIED_APART: [&str; 16] = [
+const TRIED_APART: [&str; 17] = [
     "cancelBulk",
     "cancelRun",
     "chooseForStep",
     "completeStep",
     "deleteFlow",
     "forgetRun",
+    "migrateRun",
     "pauseBulk",
     "pauseRun",
     "deletePolicy",
@@ -222,6 +226,7 @@ fn what_is_answered_only_sometimes_is_described_too() {
     let chosen = server.post(&format!("{path}/choose"), &json!({"step": "upload", "choice": "none"}));
     description.check("chooseForStep", &chosen);
     server.rest(&run);
+    description.check("rerunRun", &server.post(&format!("{path}/rerun?dryRun=true"), &json!({})));
     description.check("rerunRun", &server.post(&format!("{path}/rerun"), &json!({})));
     server.rest(&run);
     description.check("cancelRun", &server.post(&format!("{path}/cancel"), &json!({})));
@@ -245,6 +250,7 @@ fn what_is_answered_only_sometimes_is_described_too() {
 fn try_on_runs_of_their_own(server: &Server, description: &mut Description) {
     let order = server.start_order("o-1");
     for (operation, verb, body) in [
+        ("migrateRun", "migrate", json!({})),
         ("pauseRun", "pause", json!({})),
         ("unpauseRun", "unpause", json!({})),
         ("signalRun", "signal", json!({"name": "approve"})),

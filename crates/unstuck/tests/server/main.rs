@@ -1,5 +1,6 @@
 //! The server as programs use it: the real binary over real sockets, with clients that behave, and clients that do not.
 
+mod amend;
 mod client;
 mod conditions;
 mod configuration;
@@ -9,8 +10,10 @@ mod doctor;
 mod event_stream;
 mod events;
 mod flows;
+mod items;
 mod kills;
 mod metrics;
+mod migrate;
 mod odd_clients;
 mod operators;
 mod policies;

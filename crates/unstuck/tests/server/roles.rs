@@ -132,6 +132,7 @@ fn a_client_is_for_its_flows() {
     let started = post_as(&server, &client, "/v1/runs", &order).with(201);
     let run = started["run"].as_str().expect("it is an id");
     get_as(&server, &client, &format!("/v1/runs/{run}")).with(200);
+    get_as(&server, &client, &format!("/v1/runs/{run}/payload?of=input")).with(200);
     get_as(&server, &client, "/v1/flows/order/keys/k").with(200);
     get_as(&server, &client, "/v1/runs?flow=order").with(200);
     let signal = json!({"name": "approve", "payload": true});
@@ -145,6 +146,7 @@ fn a_client_is_for_its_flows() {
         get_as(&server, &client, "/v1/runs"),
         get_as(&server, &client, "/v1/runs?flow=quick"),
         get_as(&server, &client, &format!("/v1/runs/{other}")),
+        get_as(&server, &client, &format!("/v1/runs/{other}/payload?of=input")),
         get_as(&server, &client, "/v1/flows/quick/keys/k"),
         post_as(&server, &client, &format!("/v1/runs/{other}/signal"), &signal),
         post_as(&server, &client, "/v1/signals", &json!({"flow": "quick", "key": "k", "name": "go"})),
@@ -165,6 +167,16 @@ fn whoever_may_not_read_payloads_does_not_get_them() {
     let seen = get_as(&server, &viewer, &path).with(200);
     assert_eq!((&seen["input"], &seen["steps"][0]["output"]), (&Value::Null, &Value::Null));
     assert_eq!(seen["state"], all["state"]);
+    get_as(&server, &admin, &format!("{path}/payload?of=input")).with(200);
+    assert_eq!(get_as(&server, &viewer, &format!("{path}/payload?of=input")).problem().1, "forbidden");
+    let fan = "flow: fan\nsteps: [{id: each, forEach: [1, 2], set: secret}]\n";
+    let apply = Request::new("POST", "/v1/flows").body("application/yaml", fan);
+    server.ask(&with_token(apply, &admin)).with(200);
+    post_as(&server, &admin, "/v1/runs?wait=30s", &json!({"flow": "fan", "key": "f"})).with(201);
+    for (token, wanted) in [(&admin, json!("secret")), (&viewer, Value::Null)] {
+        let items = get_as(&server, token, "/v1/runs/f/items").with(200);
+        assert_eq!(items["items"][1]["output"], wanted);
+    }
 }
 
 #[test]

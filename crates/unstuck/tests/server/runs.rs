@@ -79,6 +79,32 @@ fn a_run_is_listed_shown_and_explained() {
 }
 
 #[test]
+fn what_can_be_done_about_a_run_is_told_as_calls_too() {
+    let server = Server::start();
+    for (flow, verb) in [
+        ("broken", "resume"),
+        ("broken", "ack"),
+        ("broken", "complete"),
+        ("broken", "skip"),
+        ("held", "choose"),
+        ("held", "cancel"),
+        ("order", "signal"),
+        ("order", "pause"),
+    ] {
+        let started = json!({"flow": flow, "input": {"amount": 1}});
+        let run = server.post("/v1/runs?wait=100ms", &started).with(201)["run"].clone();
+        let run = run.as_str().expect("it is an id");
+        let can = server.get(&format!("/v1/runs/{run}/explain")).with(200)["can"].clone();
+        let can = can.as_array().expect("it is a list");
+        let path = format!("/v1/runs/{run}/{verb}");
+        let call = can.iter().map(|possible| &possible["call"]).find(|call| call["path"] == path.as_str());
+        let call = call.unwrap_or_else(|| panic!("{flow} {verb}: {can:?}"));
+        let request = Request::new(call["method"].as_str().expect("it is a text"), &path).json(&call["body"]);
+        assert_eq!(server.ask(&request).with(200)["already"], false, "{flow} {verb}");
+    }
+}
+
+#[test]
 fn a_history_has_every_event_once_page_by_page() {
     let server = Server::start();
     let run = server.start_run("held");

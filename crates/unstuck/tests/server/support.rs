@@ -167,6 +167,16 @@ impl Server {
         self.get(&format!("/v1/runs/{run}?wait=30s")).with(200)
     }
 
+    /// The child of the first step of a run, once it has one.
+    pub(crate) fn rest_child(&self, run: &str) -> String {
+        let child = || self.get(&format!("/v1/runs/{run}")).with(200)["steps"][0]["child"].clone();
+        wait_until("it has a child", || {
+            let child = child();
+            child.as_str().is_some_and(|child| self.get(&format!("/v1/runs/{child}")).status == 200)
+        });
+        child().as_str().expect("it is an id").to_owned()
+    }
+
     fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("it is a process id");
         kill_process(id, signal).expect("it is there");

@@ -97,6 +97,8 @@ pub(super) fn matches_command(command: &Command, event: &Event) -> bool {
         Command::Pause { .. } => of_run(&|fact| matches!(fact, Fact::Paused { by: PausedBy::Operator, .. })),
         Command::Unpause { .. } => of_run(&|fact| matches!(fact, Fact::Unpaused)),
         Command::Cancel { .. } => of_run(&|fact| matches!(fact, Fact::RunCancelled { .. })),
+        Command::Migrate { .. } => of_run(&|fact| matches!(fact, Fact::Migrated(_))),
+        Command::Amend { .. } => of_run(&|fact| matches!(fact, Fact::Amended(_))),
         Command::Signal { name, .. } => {
             of_run(&|fact| matches!(fact, Fact::SignalKept { name: kept, .. } if kept == name))
         }

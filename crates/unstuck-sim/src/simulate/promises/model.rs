@@ -169,7 +169,9 @@ impl RunModel {
                 self.fan_outs.insert(*of, Some(output.clone()));
             }
             Fact::ItemsEnded { step, how: Closing::Skipped } => drop(self.fan_outs.insert(*step, None)),
-            Fact::Admitted
+            Fact::Amended(_)
+            | Fact::Migrated(_)
+            | Fact::Admitted
             | Fact::ClockCorrected { .. }
             | Fact::HandlerStarted { .. }
             | Fact::HandlerChanged { .. }

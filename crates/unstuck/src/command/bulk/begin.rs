@@ -116,9 +116,17 @@ impl Named {
 impl Common {
     /// Returns whether an option is given that makes the command a bulk action.
     pub(crate) fn is_given(&self) -> bool {
+        self.selects() || self.dry_run
+    }
+
+    /// Whether anything is said that is only of use for several runs.
+    pub(crate) fn selects(&self) -> bool {
         let is_said = self.group.is_some() || self.flow.is_some() || self.state.is_some();
-        let is_said = is_said || !self.label.is_empty();
-        is_said || self.rate.is_some() || self.max.is_some() || self.dry_run
+        is_said || !self.label.is_empty() || self.rate.is_some() || self.max.is_some()
+    }
+
+    pub(crate) fn is_dry_run(&self) -> bool {
+        self.dry_run
     }
 
     /// Builds the request for the bulk action.

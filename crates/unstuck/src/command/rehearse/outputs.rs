@@ -70,7 +70,7 @@ fn examples_of_store(place: &StoreLocation, flows: &[Flow]) -> Result<Vec<Exampl
             if wanted.is_empty() {
                 break;
             }
-            let shown: RunView = place.read(Query::Show { run: run.id.clone() })?.read()?;
+            let shown: RunView = place.read(Query::show(&run.id))?.read()?;
             let document: Value = serde_json::from_str(shown.run.get()).unwrap_or_default();
             wanted.retain(|step| match recorded_output(&document, step) {
                 None => true,

@@ -134,6 +134,8 @@ fn style_of(fact: &Fact) -> Style {
         Fact::Started(_)
         | Fact::Admitted
         | Fact::Unpaused
+        | Fact::Amended(_)
+        | Fact::Migrated(_)
         | Fact::InputChanged { .. }
         | Fact::SignalKept { .. }
         | Fact::SignalTaken { .. }
