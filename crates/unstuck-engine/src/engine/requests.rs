@@ -68,6 +68,9 @@ impl<S: Store> Engine<S> {
             Request::Bulk { ticket, bulk, command } => {
                 (Some(ticket), batch.change_bulk(&mut self.batch_context(), bulk, command))
             }
+            Request::Schedule { ticket, flow, command } => {
+                (Some(ticket), self.change_schedule(batch, &flow, command))
+            }
             Request::Lost { attempt, with_others } => {
                 let command = Command::Lost { attempt, with_others };
                 let result = self.decide_unless_set_aside(batch, attempt.run, command);
@@ -113,7 +116,7 @@ impl<S: Store> Engine<S> {
         self.calls.get(&request.ticket()?)
     }
 
-    fn decide_start(&mut self, batch: &mut Batch, start: StartRun) -> Result<Answer, Undecided> {
+    pub(super) fn decide_start(&mut self, batch: &mut Batch, start: StartRun) -> Result<Answer, Undecided> {
         let flow = match &start.version {
             None => self.flows.newest(&mut self.store, &start.flow),
             Some(version) => self.flows.version(&mut self.store, &start.flow, version),
