@@ -12,7 +12,7 @@ use unstuck_api::http::{
 };
 use unstuck_api::request::{
     BulkOperation, BulkVerb, ErrorsQuery, FlowOperation, NewBulk, PolicyOperation, PolicyToTry, Query,
-    Request, RerunScope, RunOperation, RunsQuery, TokenOperation, TrialQuery,
+    Request, RerunScope, RunOperation, RunsQuery, ScheduleOperation, TokenOperation, TrialQuery,
 };
 
 use crate::client::{HttpAnswer, read_problem};
@@ -77,6 +77,15 @@ pub(crate) fn build_call(request: &Request) -> Option<HttpCall> {
         Request::Change(change) => call_of_change(&change.run, &change.what),
         Request::Policies(request) => call_of_policies(&request.what),
         Request::Bulk(request) => call_of_bulk(&request.what),
+        Request::Schedule(request) => {
+            let verb = match request.what {
+                ScheduleOperation::Pause => "pause",
+                ScheduleOperation::Unpause => "unpause",
+                ScheduleOperation::Fire => "fire",
+            };
+            let body = ReasonBody { reason: request.reason.clone() };
+            HttpCall::post(&["v1", "schedules", &request.flow, verb], &body)
+        }
         Request::Start(request) => HttpCall::post(&["v1", "runs"], &request.start),
         Request::Flows(request) => call_of_flows(&request.what),
         Request::Tokens(request) => call_of_tokens(&request.what, request.reason.clone()),
@@ -116,6 +125,10 @@ fn call_of_query(query: &Query) -> Option<HttpCall> {
         Query::Trial(of) => call_of_trial(of),
         Query::Errors(wanted) => call_of_errors(wanted),
         Query::ErrorGroup { group } => get(&["v1", "errors", group]),
+        Query::Schedules { after, limit } => {
+            get(&["v1", "schedules"]).with("after", after.as_ref()).with("limit", Some((*limit).min(1_000)))
+        }
+        Query::Schedule { flow } => get(&["v1", "schedules", flow]),
         Query::Bulks { open_only, after, limit } => get(&["v1", "bulk"])
             .with("open", open_only.then_some(true))
             .with("after", after.as_ref())
@@ -406,6 +419,7 @@ pub(crate) fn read_view(request: &Request, answer: HttpAnswer) -> Result<String,
         | Request::Bulk(_)
         | Request::Start(_)
         | Request::Flows(_)
+        | Request::Schedule(_)
         | Request::Tokens(_) => body,
     })
 }

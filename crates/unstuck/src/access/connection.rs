@@ -22,7 +22,8 @@ use crate::view::json_text;
 use crate::view::output::Output;
 use unstuck_api::request::{
     BulkOperation, BulkRequest, BulkVerb, FlowOperation, FlowRequest, PolicyOperation, PolicyRequest, Query,
-    Request, RunOperation, RunRequest, StartRequest, TokenOperation, TokenRequest,
+    Request, RunOperation, RunRequest, ScheduleOperation, ScheduleRequest, StartRequest, TokenOperation,
+    TokenRequest,
 };
 use unstuck_service::flows::compile_flow;
 use unstuck_service::{Service, ServiceError, SilentOwner};
@@ -86,6 +87,16 @@ impl StoreLocation {
             &Request::Flows(FlowRequest { by: user_name(), reason: None, what }),
             makes_store,
         )
+    }
+
+    /// Sends a request about the schedule of a flow.
+    pub(crate) fn change_schedule(
+        &self,
+        flow: String,
+        reason: Option<String>,
+        what: ScheduleOperation,
+    ) -> Result<Answer, CommandError> {
+        self.send_request(&Request::Schedule(ScheduleRequest { by: user_name(), flow, reason, what }))
     }
 
     /// Sends a request about bulk actions.
@@ -220,6 +231,7 @@ impl StoreLocation {
                 | Request::Bulk(_)
                 | Request::Start(_)
                 | Request::Flows(_)
+                | Request::Schedule(_)
                 | Request::Tokens(_),
             ) => Err(ServiceError::internal("the store is open for reading only")),
         };
@@ -245,6 +257,7 @@ fn is_forget_request(request: &Request) -> bool {
         | Request::Policies(_)
         | Request::Start(_)
         | Request::Flows(_)
+        | Request::Schedule(_)
         | Request::Tokens(_) => false,
     }
 }
@@ -284,6 +297,7 @@ fn look_command(request: &Request) -> String {
         Request::Query(_) | Request::Start(_) => "unstuck runs".to_owned(),
         Request::Flows(_) => "unstuck flow list".to_owned(),
         Request::Tokens(_) => "unstuck token list".to_owned(),
+        Request::Schedule(request) => format!("unstuck schedule show {}", request.flow),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
-use unstuck_engine::engine::Engine;
+use unstuck_engine::engine::{Engine, Settings};
 use unstuck_engine::executor::Executor;
 use unstuck_engine::executor::emulation::EmulationExecutor;
 use unstuck_engine::executor::http::address::{AddressRules, Network};
@@ -92,7 +92,11 @@ impl Arguments {
         let secrets = find_secrets(self.secrets.clone())?;
         let load = self.max_load.unwrap_or_else(default_load);
         let processes = self.allow_run.then(|| Processes::new(load, secrets.clone()));
-        let engine = Engine::new(store, compile_flow(), engine::engine_settings(None)?)?;
+        let engine = Engine::new(
+            store,
+            compile_flow(),
+            Settings { fires_schedules: true, ..engine::engine_settings(None)? },
+        )?;
         let runtime = Runtime::start(engine, self.build_executors(processes.as_ref(), secrets), None);
         check_exposure(self.listen, &runtime.handle(), &place.option)?;
         let service = Service {

@@ -92,7 +92,9 @@ pub(crate) fn documents() -> Vec<(&'static str, String, Value)> {
 }
 
 fn token_and_flow_documents(store: &Store, flow: &str) -> Vec<(&'static str, String, Value)> {
-    let commands: [(&str, &[&str]); 9] = [
+    let nightly =
+        store.write("nightly.yaml", "flow: nightly\nschedule: 0 3 * * *\nsteps: [{id: a, set: 1}]\n");
+    let commands: [(&str, &[&str]); 15] = [
         ("tokenChanged", &["token", "create", "ops", "--role", "operator", "--expires-in", "90d"]),
         ("tokenChanged", &["token", "rotate", "ops"]),
         ("tokens", &["token", "list"]),
@@ -102,6 +104,12 @@ fn token_and_flow_documents(store: &Store, flow: &str) -> Vec<(&'static str, Str
         ("flows", &["flow", "list"]),
         ("flow", &["flow", "show", "shapes"]),
         ("changed", &["start", "shapes"]),
+        ("flowsApplied", &["flow", "apply", &nightly]),
+        ("schedules", &["schedule", "list"]),
+        ("changedSchedule", &["schedule", "pause", "nightly", "--reason", "moving"]),
+        ("changed", &["schedule", "fire", "nightly"]),
+        ("schedule", &["schedule", "show", "nightly"]),
+        ("flow", &["flow", "show", "nightly"]),
     ];
     let tell = |(name, command): (&'static str, &[&str])| {
         let ran = store.unstuck(&[command, &["-o", "json"]].concat());

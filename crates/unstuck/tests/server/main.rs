@@ -15,6 +15,7 @@ mod refusals;
 mod repeats;
 mod roles;
 mod runs;
+mod schedules;
 mod starting;
 mod stops;
 mod support;
