@@ -58,13 +58,7 @@ impl<S: Store> Engine<S> {
             Request::Command { ticket, run, command } => {
                 (Some(ticket), self.decide_command(batch, done, run, command))
             }
-            Request::Forget { ticket, runs } => {
-                let result = batch.forget(&runs, None);
-                if result.is_ok() && self.set_aside_count() > 0 {
-                    done.released.extend(runs.iter().map(|(run, _)| *run));
-                }
-                (Some(ticket), result)
-            }
+            Request::Forget { ticket, runs } => (Some(ticket), self.decide_forget(batch, done, &runs)),
             Request::Bulk { ticket, bulk, command } => {
                 (Some(ticket), batch.change_bulk(&mut self.batch_context(), bulk, command))
             }
@@ -106,6 +100,20 @@ impl<S: Store> Engine<S> {
             done.outputs.push(Output::Reply { ticket, result });
         }
         Ok(())
+    }
+
+    /// Somebody removes a run, with all that belongs to it.
+    fn decide_forget(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut OutstandingBatch,
+        runs: &[(RunId, u64)],
+    ) -> Result<Answer, Undecided> {
+        let result = batch.forget(runs, None);
+        if result.is_ok() && self.set_aside_count() > 0 {
+            done.released.extend(runs.iter().map(|(run, _)| *run));
+        }
+        result
     }
 
     /// What comes with a request, if anything does.
