@@ -106,10 +106,15 @@ fn normalize(text: &str) -> String {
             .is_some_and(|(begin, number)| begin.len() > 8 && is_hex(begin) && is_hex(number));
         let is_date = word.len() == 10 && word.starts_with("20") && word.split('-').count() == 3;
         let is_clock = word.len() == 8 && word.split(':').count() == 3;
-        let is_span = word.ends_with('s') && word.starts_with(|letter: char| letter.is_ascii_digit());
+        let is_span =
+            word.ends_with(['s', 'm', 'h', 'd']) && word.starts_with(|letter: char| letter.is_ascii_digit());
         let differs = is_id || is_time || is_cursor || is_request || is_date || is_clock || is_span;
         words += if differs { "#" } else { word };
         words += end;
+    }
+    // `19h 1m` is `19h` a minute earlier.
+    while words.contains("# #") {
+        words = words.replace("# #", "#");
     }
     // A slow machine says `1.2s ago`.
     words.replace("# ago", "just now")
