@@ -59,6 +59,9 @@ pub struct AppliedFlowView {
     pub id: String,
     /// `added`, `changed` or `unchanged`.
     pub what: String,
+    /// When a server starts the next run of it by its schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::json_form::optional_time")]
+    pub next: Option<Timestamp>,
 }
 
 /// A page of flows.
@@ -102,6 +105,9 @@ pub struct FlowView {
     /// Why it cannot be used, if it cannot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unusable: Option<String>,
+    /// When a server starts runs of it by the clock, such as `0 3 * * * Europe/Berlin` or `every 15m`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
     pub deleted: bool,
     pub open: u64,
     #[serde(default, with = "crate::json_form::optional_time")]

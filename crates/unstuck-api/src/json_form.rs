@@ -36,6 +36,20 @@ pub mod optional_time {
     }
 }
 
+/// A list of [`time`]s.
+pub mod times {
+    use jiff::Timestamp;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(times: &[Timestamp], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(times.iter().map(|at| format!("{at:.3}")))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Timestamp>, D::Error> {
+        Vec::deserialize(deserializer)
+    }
+}
+
 /// A length of time: a number of seconds, with as many decimals as it takes to tell milliseconds.
 pub fn seconds<T: Copy + Into<Duration>, S: Serializer>(span: &T, serializer: S) -> Result<S::Ok, S::Error> {
     let span: Duration = (*span).into();

@@ -19,6 +19,7 @@ mod product;
 pub mod request;
 mod run;
 pub mod runs;
+pub mod schedules;
 pub mod status;
 pub mod tokens;
 pub mod trials;

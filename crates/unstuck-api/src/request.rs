@@ -28,6 +28,8 @@ pub enum Request {
     Flows(FlowRequest),
     /// Something that changes tokens of the API.
     Tokens(TokenRequest),
+    /// Something that is done to the schedule of a flow.
+    Schedule(ScheduleRequest),
 }
 
 /// A run to start, and who asks for it.
@@ -182,6 +184,15 @@ pub enum Query {
         first: String,
         second: String,
     },
+    /// Schedules, in order of the names of their flows.
+    Schedules {
+        after: Option<String>,
+        limit: usize,
+    },
+    /// The schedule of a flow.
+    Schedule {
+        flow: String,
+    },
     /// Bulk actions, newest first.
     Bulks {
         open_only: bool,
@@ -293,6 +304,26 @@ pub struct NewTokenRequest {
     /// Whether it may read payloads; it may unless this says otherwise.
     pub payloads: Option<bool>,
     pub expires_in_ms: Option<u64>,
+}
+
+/// Something that is asked about the schedule of a flow.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ScheduleRequest {
+    pub by: String,
+    pub flow: String,
+    pub reason: Option<String>,
+    pub what: ScheduleOperation,
+}
+
+/// What is asked about a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ScheduleOperation {
+    Pause,
+    Unpause,
+    /// Start a run now.
+    Fire,
 }
 
 /// Something that is asked about bulk actions.
@@ -767,6 +798,7 @@ impl Request {
             Request::Tokens(request) => Some(&request.by),
             Request::Start(request) => Some(&request.by),
             Request::Flows(request) => Some(&request.by),
+            Request::Schedule(request) => Some(&request.by),
         }
     }
 
@@ -780,7 +812,7 @@ impl Request {
             Request::Policies(request) => applies(request),
             Request::Bulk(request) => matches!(request.what, BulkOperation::Begin(_)),
             Request::Flows(request) => matches!(request.what, FlowOperation::Migrate(_)),
-            Request::Change(_) | Request::Start(_) | Request::Tokens(_) => false,
+            Request::Change(_) | Request::Start(_) | Request::Tokens(_) | Request::Schedule(_) => false,
         }
     }
 
@@ -802,6 +834,7 @@ impl Request {
                 PolicyOperation::Load { .. } | PolicyOperation::Delete { .. } => false,
             },
             Request::Tokens(request) => matches!(request.what, TokenOperation::Revoke { .. }),
+            Request::Schedule(request) => request.what != ScheduleOperation::Fire,
             Request::Bulk(request) => match &request.what {
                 BulkOperation::Begin(begin) => begin.dry_run,
                 BulkOperation::Pause { .. }

@@ -15,7 +15,7 @@ use unstuck_api::policies::RefusedDraft;
 use unstuck_api::request::{
     AmendRequest, BulkOperation, BulkVerb, ErrorsQuery, FlowOperation, ItemsQuery, MigrateFlow, NewBulk,
     PolicyOperation, PolicyRequest, PolicyToTry, Query, Request, RerunScope, RunOperation, RunsQuery,
-    TokenOperation, TrialQuery,
+    ScheduleOperation, TokenOperation, TrialQuery,
 };
 
 use crate::client::{HttpAnswer, read_problem};
@@ -96,6 +96,15 @@ pub(crate) fn build_call(request: &Request) -> Option<HttpCall> {
             call_of_policies(&request.what).with("dryRun", request.dry_run.then_some(true))
         }
         Request::Bulk(request) => call_of_bulk(&request.what),
+        Request::Schedule(request) => {
+            let verb = match request.what {
+                ScheduleOperation::Pause => "pause",
+                ScheduleOperation::Unpause => "unpause",
+                ScheduleOperation::Fire => "fire",
+            };
+            let body = ReasonBody { reason: request.reason.clone() };
+            HttpCall::post(&["v1", "schedules", &request.flow, verb], &body)
+        }
         Request::Start(request) => HttpCall::post(&["v1", "runs"], &request.start),
         Request::Flows(request) => call_of_flows(&request.what, request.reason.clone()),
         Request::Tokens(request) => call_of_tokens(&request.what, request.reason.clone()),
@@ -150,6 +159,10 @@ fn call_of_query(query: &Query) -> Option<HttpCall> {
             .with("until", wanted.until)
             .with("after", wanted.after.as_ref())
             .with("limit", Some(wanted.limit.min(1_000))),
+        Query::Schedules { after, limit } => {
+            get(&["v1", "schedules"]).with("after", after.as_ref()).with("limit", Some((*limit).min(1_000)))
+        }
+        Query::Schedule { flow } => get(&["v1", "schedules", flow]),
         Query::Bulks { open_only, after, limit } => get(&["v1", "bulk"])
             .with("open", open_only.then_some(true))
             .with("after", after.as_ref())
@@ -509,6 +522,7 @@ pub(crate) fn read_view(request: &Request, answer: HttpAnswer) -> Result<String,
         | Request::Bulk(_)
         | Request::Start(_)
         | Request::Flows(_)
+        | Request::Schedule(_)
         | Request::Tokens(_) => body,
     })
 }

@@ -59,6 +59,11 @@ id!(
     "bulk"
 );
 id!(
+    /// A schedule: the number is that of the first version of its flow.
+    ScheduleId,
+    "sch"
+);
+id!(
     /// A resume policy that was loaded without an id.
     PolicyId,
     "pol"

@@ -38,6 +38,7 @@ pub mod reason;
 pub mod recovery;
 pub mod refusal;
 pub mod replay;
+pub mod schedule;
 pub mod session;
 pub mod slot;
 pub mod snapshot;

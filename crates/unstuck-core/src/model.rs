@@ -1,6 +1,7 @@
 //! The nouns of Unstuck: one file per lifecycle.
 
 pub mod attempt;
+pub mod cron;
 pub mod emulation;
 pub mod error;
 pub mod expression;
@@ -12,6 +13,7 @@ pub mod nesting;
 pub mod recent;
 pub mod recovery;
 pub mod run;
+pub mod schedule;
 pub mod secret;
 mod step_order;
 pub mod time_of_day;

@@ -65,6 +65,7 @@ impl Flow {
             output: None,
             deadline: None,
             concurrency: None,
+            schedule: None,
             kind: RunKind::Graph,
             labels: std::collections::BTreeMap::new(),
             dependents: vec![Vec::new(); steps.len()],

@@ -1,14 +1,15 @@
 //! Things: whatever has an address, a lock, a version and a time at which it is due, and is told by notices.
 //!
-//! A run is the largest kind of them and is kept in its own way. What is no run is a [`Thing`]: a bulk action now; the
-//! services of an action, checkpoint entries, schedules and limits are added as kinds with modules of their own.
+//! A run is the largest kind of them and is kept in its own way. What is no run is a [`Thing`]: a bulk action or a
+//! schedule; the services of an action, checkpoint entries and limits are added as kinds with modules of their own.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::bulk::Bulk;
-use crate::id::{BulkId, RunId};
+use crate::id::{BulkId, RunId, ScheduleId};
+use crate::schedule::Schedule;
 use crate::time::{Millis, Time};
 
 /// The address of a thing.
@@ -17,6 +18,7 @@ use crate::time::{Millis, Time};
 pub enum ThingRef {
     Run(RunId),
     Bulk(BulkId),
+    Schedule(ScheduleId),
 }
 
 /// An address as it is kept. That of a run is its number alone, as it was when there was nothing but runs.
@@ -31,6 +33,7 @@ enum StoredRef {
 #[serde(rename_all = "camelCase")]
 enum NamedRef {
     Bulk(BulkId),
+    Schedule(ScheduleId),
 }
 
 impl From<StoredRef> for ThingRef {
@@ -38,6 +41,7 @@ impl From<StoredRef> for ThingRef {
         match stored {
             StoredRef::Run(run) => ThingRef::Run(run),
             StoredRef::Named(NamedRef::Bulk(bulk)) => ThingRef::Bulk(bulk),
+            StoredRef::Named(NamedRef::Schedule(schedule)) => ThingRef::Schedule(schedule),
         }
     }
 }
@@ -47,6 +51,7 @@ impl From<ThingRef> for StoredRef {
         match thing {
             ThingRef::Run(run) => StoredRef::Run(run),
             ThingRef::Bulk(bulk) => StoredRef::Named(NamedRef::Bulk(bulk)),
+            ThingRef::Schedule(schedule) => StoredRef::Named(NamedRef::Schedule(schedule)),
         }
     }
 }
@@ -56,15 +61,17 @@ impl ThingRef {
     pub fn run(self) -> Option<RunId> {
         match self {
             ThingRef::Run(run) => Some(run),
-            ThingRef::Bulk(_) => None,
+            ThingRef::Bulk(_) | ThingRef::Schedule(_) => None,
         }
     }
 
-    /// The number of its id, which is unique among all kinds that take theirs from the ids of nodes.
+    /// The number of its id, which is unique among all kinds that take theirs from the ids of nodes. That of a schedule is
+    /// the number of a flow version.
     pub fn number(self) -> u64 {
         match self {
             ThingRef::Run(run) => run.0,
             ThingRef::Bulk(bulk) => bulk.0,
+            ThingRef::Schedule(schedule) => schedule.0,
         }
     }
 }
@@ -80,6 +87,7 @@ impl fmt::Display for ThingRef {
         match self {
             ThingRef::Run(run) => run.fmt(f),
             ThingRef::Bulk(bulk) => bulk.fmt(f),
+            ThingRef::Schedule(schedule) => schedule.fmt(f),
         }
     }
 }
@@ -96,6 +104,7 @@ pub struct Thing {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ThingBody {
     Bulk(Box<Bulk>),
+    Schedule(Box<Schedule>),
 }
 
 impl Thing {
@@ -104,9 +113,15 @@ impl Thing {
         Thing { version: 1, body: ThingBody::Bulk(Box::new(bulk)) }
     }
 
+    /// A schedule that begins.
+    pub fn of_schedule(schedule: Schedule) -> Thing {
+        Thing { version: 1, body: ThingBody::Schedule(Box::new(schedule)) }
+    }
+
     pub fn address(&self) -> ThingRef {
         match &self.body {
             ThingBody::Bulk(bulk) => ThingRef::Bulk(bulk.id),
+            ThingBody::Schedule(schedule) => ThingRef::Schedule(schedule.id),
         }
     }
 
@@ -114,6 +129,7 @@ impl Thing {
     pub fn due(&self) -> Option<Time> {
         match &self.body {
             ThingBody::Bulk(bulk) => bulk.due(),
+            ThingBody::Schedule(schedule) => schedule.due(),
         }
     }
 
@@ -121,6 +137,7 @@ impl Thing {
     pub fn is_over(&self) -> bool {
         match &self.body {
             ThingBody::Bulk(bulk) => bulk.is_settled(),
+            ThingBody::Schedule(schedule) => schedule.is_removed,
         }
     }
 
@@ -128,6 +145,7 @@ impl Thing {
     pub fn bulk(&self) -> Option<&Bulk> {
         match &self.body {
             ThingBody::Bulk(bulk) => Some(bulk),
+            ThingBody::Schedule(_) => None,
         }
     }
 
@@ -135,6 +153,23 @@ impl Thing {
     pub fn bulk_mut(&mut self) -> Option<&mut Bulk> {
         match &mut self.body {
             ThingBody::Bulk(bulk) => Some(bulk),
+            ThingBody::Schedule(_) => None,
+        }
+    }
+
+    /// The schedule, where it is one.
+    pub fn schedule(&self) -> Option<&Schedule> {
+        match &self.body {
+            ThingBody::Schedule(schedule) => Some(schedule),
+            ThingBody::Bulk(_) => None,
+        }
+    }
+
+    /// Likewise, to decide about it.
+    pub fn schedule_mut(&mut self) -> Option<&mut Schedule> {
+        match &mut self.body {
+            ThingBody::Schedule(schedule) => Some(schedule),
+            ThingBody::Bulk(_) => None,
         }
     }
 }
@@ -171,7 +206,11 @@ mod tests {
 
     #[test]
     fn an_address_is_kept_as_it_was_when_there_were_only_runs() {
-        let cases = [(ThingRef::Run(RunId(7)), "7"), (ThingRef::Bulk(BulkId(7)), r#"{"bulk":7}"#)];
+        let cases = [
+            (ThingRef::Run(RunId(7)), "7"),
+            (ThingRef::Bulk(BulkId(7)), r#"{"bulk":7}"#),
+            (ThingRef::Schedule(ScheduleId(7)), r#"{"schedule":7}"#),
+        ];
         for (thing, kept) in cases {
             assert_eq!(serde_json::to_string(&thing).expect("is JSON"), kept);
             assert_eq!(serde_json::from_str::<ThingRef>(kept).expect("is read"), thing);

@@ -162,6 +162,7 @@ impl<S: Store> Engine<S> {
         for id in ids {
             self.release_flow(id);
         }
+        self.flows_changed();
         Ok(plan.outcome)
     }
 

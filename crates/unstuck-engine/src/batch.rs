@@ -3,6 +3,7 @@
 mod calls;
 mod load;
 mod notices;
+mod schedules;
 mod things;
 
 use std::collections::{HashMap, VecDeque};

@@ -112,7 +112,7 @@ impl<S: Store> Engine<S> {
         self.stopped.clone().map_or(Ok(()), |error| Err(error.into()))
     }
 
-    /// Acts on the next targets of the bulk actions that are due: a share of `limit` each.
+    /// Acts on the next targets of the bulk actions that are due, a share of `limit` each, and fires schedules that are.
     pub(crate) fn advance_bulks(
         &mut self,
         batch: &mut Batch,
@@ -136,6 +136,7 @@ impl<S: Store> Engine<S> {
             match thing {
                 ThingRef::Run(_) => {}
                 ThingRef::Bulk(bulk) => self.act_on_next_targets(batch, done, bulk, share)?,
+                ThingRef::Schedule(schedule) => self.fire_schedule(batch, schedule)?,
             }
         }
         batch.deliver_all(&mut self.batch_context())
@@ -247,6 +248,7 @@ impl<S: Store> Engine<S> {
         forgotten: &mut Vec<RunId>,
     ) -> Result<Vec<RunId>, StoreError> {
         self.families.clear();
+        self.forget_open_runs();
         let mut runs = Vec::new();
         let due = if limit == 0 { Vec::new() } else { self.store.due_things(self.store_time(), limit)? };
         if due.is_empty() {
@@ -255,6 +257,9 @@ impl<S: Store> Engine<S> {
         let share = (limit / due.len()).max(1);
         let now = self.store_time();
         let context = BulkContext { now, latest: now, clock: self.clock.record.shift };
+        for schedule in due.iter().filter_map(Thing::schedule) {
+            self.find_open_runs(schedule)?;
+        }
         for bulk in due.iter().filter_map(Thing::bulk) {
             let places = due_targets(&mut bulk.clone(), share, &context);
             let count = usize::try_from(places.end - places.start).unwrap_or(share);

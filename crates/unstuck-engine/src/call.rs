@@ -8,6 +8,7 @@ use unstuck_core::event::Actor;
 use unstuck_core::id::{BulkId, RunId};
 use unstuck_core::json::Json;
 use unstuck_core::policy::Policies;
+use unstuck_core::schedule::ScheduleCommand;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
     AuditChange, AuditRecord, CallOrigin, CallOutcome, IdempotencyKey, IdempotencyRecord, Ledger, Store,
@@ -81,6 +82,7 @@ pub(crate) enum Subject {
     Run { run: RunId, verb: &'static str, reason: Option<Arc<str>> },
     Forget(Vec<RunId>),
     Bulk { bulk: BulkId, verb: &'static str },
+    Schedule { flow: Arc<str>, verb: &'static str, reason: Option<Arc<str>> },
 }
 
 impl Subject {
@@ -95,6 +97,14 @@ impl Subject {
             Request::Forget { runs, .. } => Some(Subject::Forget(runs.iter().map(|(run, _)| *run).collect())),
             Request::Bulk { bulk, command, .. } => {
                 Some(Subject::Bulk { bulk: *bulk, verb: bulk_verb(*command) })
+            }
+            Request::Schedule { flow, command, .. } => {
+                let (verb, reason) = match command {
+                    ScheduleCommand::Pause { reason, .. } => ("schedule.pause", reason.clone()),
+                    ScheduleCommand::Unpause => ("schedule.unpause", None),
+                    ScheduleCommand::Fire { .. } => ("schedule.fire", None),
+                };
+                Some(Subject::Schedule { flow: flow.clone(), verb, reason })
             }
             Request::Executor(_) | Request::Lost { .. } => None,
         }

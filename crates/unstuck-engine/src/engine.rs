@@ -7,6 +7,7 @@ mod finish_batch;
 pub(crate) mod isolation;
 mod keep_session;
 mod requests;
+pub(crate) mod schedules;
 pub(crate) mod set_aside;
 pub(crate) mod settling;
 pub(crate) mod telemetry;
@@ -41,6 +42,7 @@ use crate::batch::BatchContext;
 use crate::bulk::Families;
 use crate::call::Call;
 use crate::document::MAX_HISTORY;
+use crate::engine::schedules::EngineSchedules;
 use crate::flows::{Compile, Flows};
 use crate::metrics::EngineMetrics;
 use crate::policies;
@@ -69,6 +71,8 @@ pub struct Settings {
     pub home: Option<Arc<str>>,
     /// How deep children and handlers may be nested.
     pub max_nesting: u32,
+    /// Whether it starts runs by the schedules of flows: a server does, and who executes one run does not.
+    pub fires_schedules: bool,
 }
 
 impl Default for Settings {
@@ -81,6 +85,7 @@ impl Default for Settings {
             token_key: [0; 32],
             home: None,
             max_nesting: MAX_NESTING,
+            fires_schedules: false,
         }
     }
 }
@@ -110,6 +115,7 @@ pub struct Engine<S> {
     has_waiting: bool,
     /// What belongs to the runs that bulk actions forget next.
     pub(crate) families: Families,
+    pub(crate) schedules: EngineSchedules,
     inbox: VecDeque<Request>,
     /// What comes with some of the requests that are not answered yet.
     pub(crate) calls: FxHashMap<Ticket, Arc<Call>>,
@@ -182,6 +188,10 @@ impl<S: Store> Engine<S> {
         let last = clock.last.filter(|_| is_own).unwrap_or(Time(i64::MIN));
         let homes = Homes::of(settings.home.clone());
         let max_batch = settings.max_batch;
+        let fires_schedules = settings.fires_schedules;
+        if fires_schedules {
+            store.fire_schedules();
+        }
         let ahead = if session.store_time.is_some() { None } else { Some(0) };
         tracing::info!(incarnation = session.incarnation, "engine started");
         Ok(Engine {
@@ -200,6 +210,7 @@ impl<S: Store> Engine<S> {
             turns: ResumePacer::default(),
             has_waiting: false,
             families: Families::default(),
+            schedules: EngineSchedules::default(),
             inbox: session.first_losses(),
             calls: FxHashMap::default(),
             token_uses: FxHashMap::default(),
@@ -218,7 +229,7 @@ impl<S: Store> Engine<S> {
             metrics: Arc::default(),
             batch_limit: max_batch,
             busy: BusyRequests::default(),
-            more: false,
+            more: fires_schedules,
             retry_at: None,
             trouble: None,
             stopped: None,
@@ -250,6 +261,7 @@ impl<S: Store> Engine<S> {
         }
         if newest.flows != self.known.flows {
             self.flows.forget_newest();
+            self.flows_changed();
         }
         if newest.downtimes != self.known.downtimes {
             self.session.downtimes = self.store.downtimes()?;
@@ -277,6 +289,7 @@ impl<S: Store> Engine<S> {
         self.known.flows = self.store.versions()?.flows;
         self.record_shared_change();
         self.release_flow(flow.id);
+        self.flows_changed();
         Ok(flow)
     }
 
@@ -421,6 +434,7 @@ impl<S: Store> Engine<S> {
             Request::Start { .. }
             | Request::Command { .. }
             | Request::Bulk { .. }
+            | Request::Schedule { .. }
             | Request::Forget { .. }
             | Request::Lost { .. } => None,
         }));

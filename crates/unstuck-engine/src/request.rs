@@ -13,6 +13,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::labels::Labels;
 use unstuck_core::refusal::Refusal;
+use unstuck_core::schedule::ScheduleCommand;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{CallOutcome, PutFlowError, StoreError};
 
@@ -56,6 +57,13 @@ pub enum Request {
         /// What is done to it.
         command: BulkCommand,
     },
+    /// Somebody pauses the schedule of a flow, lets it go on, or starts a run of it now.
+    Schedule {
+        /// Answered with this.
+        ticket: Ticket,
+        flow: Arc<str>,
+        command: ScheduleCommand,
+    },
     /// What an executor of this process says.
     Executor(ExecutorReport),
     /// The engine that had this attempt is gone, and its executors with it.
@@ -73,7 +81,8 @@ impl Request {
             Request::Start { ticket, .. }
             | Request::Command { ticket, .. }
             | Request::Forget { ticket, .. }
-            | Request::Bulk { ticket, .. } => Some(*ticket),
+            | Request::Bulk { ticket, .. }
+            | Request::Schedule { ticket, .. } => Some(*ticket),
             Request::Executor(_) | Request::Lost { .. } => None,
         }
     }
@@ -81,7 +90,10 @@ impl Request {
     /// The run that it is about, if it is about one that is there.
     pub(crate) fn run(&self) -> Option<RunId> {
         match self {
-            Request::Start { .. } | Request::Forget { .. } | Request::Bulk { .. } => None,
+            Request::Start { .. }
+            | Request::Forget { .. }
+            | Request::Bulk { .. }
+            | Request::Schedule { .. } => None,
             Request::Command { run, .. } => Some(*run),
             Request::Lost { attempt, .. }
             | Request::Executor(
@@ -169,6 +181,10 @@ pub enum EngineError {
     BadToken(TokenRefusal),
     /// An order about a bulk action was refused, in a sentence; nothing was changed.
     BadBulk(String),
+    /// The flow is not started by the clock.
+    NoSchedule(Arc<str>),
+    /// A schedule was to be fired, and its flow refuses the run, in a sentence.
+    NotFired(Arc<str>),
     /// The run has changed since it was looked at; nothing was done.
     Changed(RunId),
     /// Policies have changed since they were looked at; nothing was done.
@@ -226,6 +242,10 @@ impl fmt::Display for EngineError {
             }
             EngineError::BadToken(refusal) => refusal.fmt(f),
             EngineError::Damaged(sentence) | EngineError::BadBulk(sentence) => f.write_str(sentence),
+            EngineError::NoSchedule(flow) => {
+                write!(f, "flow `{flow}` has no schedule. Add `schedule:` to its file and apply it")
+            }
+            EngineError::NotFired(why) => write!(f, "no run was started: {why}"),
             EngineError::Changed(run) => {
                 write!(f, "{run} changed in the meantime. Nothing was done. Repeat the command")
             }

@@ -16,6 +16,7 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::Kind;
 use unstuck_core::offer::Offer;
 use unstuck_core::policy::Policies;
+use unstuck_core::schedule::ScheduleCommand;
 use unstuck_core::time::{Millis, Time};
 use unstuck_store::contract::{Reader, Store, StoreError};
 
@@ -56,6 +57,7 @@ enum Message {
     Command(RunId, Command, Option<Box<Call>>, ReplyTo<Answer>),
     Forget(Vec<(RunId, u64)>, Option<Box<Call>>, ReplyTo<Answer>),
     ChangeBulk(BulkId, BulkCommand, Option<Box<Call>>, ReplyTo<Answer>),
+    ChangeSchedule(Arc<str>, ScheduleCommand, Option<Box<Call>>, ReplyTo<Answer>),
     Exchange(Ticket, Box<Exchange>, ReplyTo<Exchanged>),
     WithdrawCall(Ticket),
     PutBulk(BulkPart),
@@ -452,6 +454,12 @@ impl Handle {
         self.ask(|reply| Message::ChangeBulk(bulk, command, call, reply))
     }
 
+    /// Somebody pauses the schedule of a flow, lets it go on, or starts a run of it now, and waits until that is durable.
+    pub fn change_schedule(&self, flow: Arc<str>, command: ScheduleCommand, call: Call) -> Reply {
+        let call = Some(Box::new(call));
+        self.ask(|reply| Message::ChangeSchedule(flow, command, call, reply))
+    }
+
     /// Puts a part of a bulk action.
     pub(crate) fn put_bulk(&self, put: BulkPart) {
         self.send(Message::PutBulk(put));
@@ -602,6 +610,10 @@ impl<S: Store, T: TimeSource> Driver<S, T> {
             Message::ChangeBulk(bulk, command, call, reply) => {
                 let ticket = self.ticket(reply);
                 self.submit(Request::Bulk { ticket, bulk, command }, call.map(|call| *call));
+            }
+            Message::ChangeSchedule(flow, command, call, reply) => {
+                let ticket = self.ticket(reply);
+                self.submit(Request::Schedule { ticket, flow, command }, call.map(|call| *call));
             }
             Message::Exchange(ticket, exchange, reply) => {
                 self.callers.insert(ticket, reply);

@@ -99,6 +99,7 @@ fn shape_of_field(shape: Shape, key: &str) -> Shape {
         (Shape::Flow, "version") => Shape::Spelled,
         (Shape::Flow, "labels") => Shape::AllSpelled,
         (Shape::Flow, "concurrency") => Shape::Named(fields::CONCURRENCY),
+        (Shape::Flow, "schedule") => Shape::Named(fields::SCHEDULE),
         (Shape::Flow, "defaults") => Shape::Defaults,
         (Shape::Flow, "steps") => Shape::Steps,
         (Shape::Step, "run") => Shape::AllSpelled,

@@ -26,6 +26,7 @@ pub(crate) const FLOW: &[Field] = &[
     field("output"),
     field("deadline"),
     field("concurrency"),
+    field("schedule"),
     field("defaults"),
     field("labels"),
     field("steps"),
@@ -110,6 +111,19 @@ pub(crate) const FOR_EACH: &[Field] = &[field("items"), field("parallel"), field
 
 /// The fields of `concurrency`.
 pub(crate) const CONCURRENCY: &[Field] = &[field("limit"), field("key"), field("strict")];
+
+/// The fields of `schedule`.
+pub(crate) const SCHEDULE: &[Field] = &[
+    field("cron"),
+    field("every"),
+    also("timeZone", &["timezone", "zone"]),
+    field("overlap"),
+    also("catchUp", &["catchup"]),
+    field("input"),
+];
+
+/// The fields of `catchUp`.
+pub(crate) const CATCH_UP: &[Field] = &[field("limit"), field("within")];
 
 /// The fields of `wait`, where it is for a time of day.
 pub(crate) const WAIT: &[Field] = &[field("until"), field("zone"), field("days")];

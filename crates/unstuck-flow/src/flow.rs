@@ -8,6 +8,7 @@ use unstuck_core::id::FlowId;
 use unstuck_core::model::flow::{CheckInput, Concurrency, Deadline, Flow, RunKind, Step, StepIndex};
 use unstuck_core::model::labels::MAX_LABEL_BYTES;
 use unstuck_core::model::recovery::RetryStrategy;
+use unstuck_core::model::schedule::ScheduleSpec;
 use unstuck_core::time::Millis;
 
 use crate::computed::{self, Done, Scope};
@@ -20,7 +21,7 @@ use crate::step::Compiler;
 use crate::step_fields::StepFields;
 use crate::time_value::{self, TimeValue};
 use crate::tree::Content;
-use crate::{canonical, fields, input, recovery, step, warnings};
+use crate::{canonical, fields, input, recovery, schedule, step, warnings};
 
 /// Compiles a flow, and lists the other flows that its steps refer to. The flow is `None` only if a problem was
 /// reported.
@@ -75,6 +76,7 @@ pub(crate) fn compile_flow(
         output: head.output,
         deadline: head.deadline,
         concurrency: head.concurrency,
+        schedule: head.schedule.map(Arc::new),
         labels: head.labels,
         dependents: collect_dependents(&steps),
         kind: RunKind::Graph,
@@ -93,6 +95,7 @@ struct FlowHeader {
     output: Option<unstuck_core::model::expression::Template>,
     deadline: Option<Deadline>,
     concurrency: Option<Concurrency>,
+    schedule: Option<ScheduleSpec>,
     labels: BTreeMap<String, String>,
 }
 
@@ -107,10 +110,14 @@ fn read_header(
     let version = object.spot("version").and_then(|spot| read_version(&spot, problems));
     let description = object.spot("description").and_then(|spot| spot.read_text(problems));
     let input = object.spot("input").and_then(|spot| input::read_input_schema(&spot, problems));
+    let input = input.map(|schema| Arc::new(schema) as Arc<dyn CheckInput>);
+    let schedule =
+        object.spot("schedule").and_then(|spot| schedule::read_schedule(&spot, input.as_ref(), problems));
     FlowHeader {
         version: version.unwrap_or_default(),
         description: description.map(str::to_owned),
-        input: input.map(|schema| Arc::new(schema) as Arc<dyn CheckInput>),
+        input,
+        schedule,
         output: object.spot("output").and_then(|spot| computed::compile_template(&spot, after, problems)),
         deadline: object.spot("deadline").and_then(|spot| read_deadline(&spot, problems)),
         concurrency: object.spot("concurrency").and_then(|spot| read_concurrency(&spot, before, problems)),

@@ -23,6 +23,7 @@ mod problem;
 mod read;
 mod recovery;
 mod references;
+mod schedule;
 mod schema;
 mod schema_cost;
 mod step;

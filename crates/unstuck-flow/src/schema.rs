@@ -15,6 +15,8 @@ const FLOW: Objects = &[
     ("/$defs/defer", fields::DEFER),
     ("/$defs/forEach", fields::FOR_EACH),
     ("/$defs/concurrency", fields::CONCURRENCY),
+    ("/$defs/schedule", fields::SCHEDULE),
+    ("/$defs/catchUp", fields::CATCH_UP),
     ("/$defs/emulate", fields::EMULATE),
     ("/$defs/http", fields::HTTP),
     ("/$defs/timeOfDay", fields::WAIT),

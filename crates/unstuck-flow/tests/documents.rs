@@ -79,6 +79,8 @@ fn every_field_of_the_schema_is_documented() {
         "/$defs/defer",
         "/$defs/forEach",
         "/$defs/concurrency",
+        "/$defs/schedule",
+        "/$defs/catchUp",
         "/$defs/emulate",
     ] {
         let fields =

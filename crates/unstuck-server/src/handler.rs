@@ -7,6 +7,7 @@ pub(crate) mod errors;
 pub(crate) mod flows;
 pub(crate) mod policies;
 pub(crate) mod runs;
+pub(crate) mod schedules;
 pub(crate) mod server;
 pub(crate) mod start;
 pub(crate) mod tokens;

@@ -6,7 +6,9 @@ use unstuck_service::change_teller::EventClass;
 
 use crate::access::Access;
 use crate::body::BodyKind;
-use crate::handler::{audit, bulk, change_run, errors, flows, policies, runs, server, start, tokens};
+use crate::handler::{
+    audit, bulk, change_run, errors, flows, policies, runs, schedules, server, start, tokens,
+};
 use crate::parameter::{Parameter, ParameterKind};
 use crate::route::Handler::{Async, Change, Direct, Query};
 use crate::route::Verb::{Delete, Get, Patch, Post, Put};
@@ -445,6 +447,26 @@ pub(crate) static ROUTES: &[Route] = &[
         .about("Disables a policy.")
         .takes(BodyKind::OptionalJson, "reasonBody")
         .gives(200, "policyChanges"),
+    // Schedules.
+    route(Get, "/v1/schedules", READERS, "listSchedules", Query(schedules::list))
+        .about("The schedules of flows, by name, each with its next ten times.")
+        .with(&[LIMIT, AFTER])
+        .gives(200, "schedules"),
+    route(Get, "/v1/schedules/{flow}", READERS, "getSchedule", Query(schedules::show))
+        .about("The schedule of a flow.")
+        .gives(200, "schedule"),
+    route(Post, "/v1/schedules/{flow}/pause", OPERATORS, "pauseSchedule", Change(schedules::pause))
+        .about("Pauses a schedule: it starts nothing.")
+        .takes(BodyKind::OptionalJson, "reasonBody")
+        .gives(200, "changedSchedule"),
+    route(Post, "/v1/schedules/{flow}/unpause", OPERATORS, "unpauseSchedule", Change(schedules::unpause))
+        .about("Lets a schedule continue, with its next time from now.")
+        .takes(BodyKind::OptionalJson, "reasonBody")
+        .gives(200, "changedSchedule"),
+    route(Post, "/v1/schedules/{flow}/fire", OPERATORS, "fireSchedule", Change(schedules::fire))
+        .about("Starts a run of a schedule now.")
+        .takes(BodyKind::OptionalJson, "reasonBody")
+        .gives(201, "changed"),
     // Bulk actions.
     route(Post, "/v1/bulk", OPERATORS, "beginBulk", Change(bulk::begin))
         .about("Begins a bulk action; a dry run says what it would do.")

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use unstuck_api::flows::{
     AppliedFlowView, FlowLine, FlowVersionLine, FlowVersionsView, FlowView, FlowsAppliedView, FlowsView,
@@ -64,9 +65,14 @@ pub(crate) fn change_flows(
             if !service.allow_run {
                 flows.iter().try_for_each(check_runs_nothing)?;
             }
+            let next: Vec<Option<Timestamp>> = flows.iter().map(find_next_time).collect();
             let command = FlowCommand::Apply(ApplyFlows { flows, by, reason, is_dry_run: dry_run });
             let outcome = handle.change_flows_as(command, call.clone())?;
-            to_json(&build_applied_view(&outcome, &warnings, dry_run))
+            let mut view = build_applied_view(&outcome, &warnings, dry_run);
+            for (flow, next) in view.flows.iter_mut().zip(next) {
+                flow.next = next;
+            }
+            to_json(&view)
         }
         FlowOperation::Migrate(wanted) => {
             to_json(&migrate::migrate_flow(service, handle, &wanted, (by, reason), call)?)
@@ -80,6 +86,11 @@ pub(crate) fn change_flows(
     }
 }
 
+/// The time at which a server starts the next run by the schedule of a flow.
+fn find_next_time(flow: &Flow) -> Option<Timestamp> {
+    flow.schedule.as_ref()?.next(now()).map(Time::timestamp)
+}
+
 /// Builds the view of what came of applying a file.
 fn build_applied_view(outcome: &FlowsOutcome, warnings: &[Problem], is_dry_run: bool) -> FlowsAppliedView {
     let flows = outcome.applied.iter().map(|(record, what)| AppliedFlowView {
@@ -87,6 +98,7 @@ fn build_applied_view(outcome: &FlowsOutcome, warnings: &[Problem], is_dry_run: 
         version: record.version.to_string(),
         id: record.id.to_string(),
         what: what.word().to_owned(),
+        next: None,
     });
     let warnings = warnings.iter().cloned().map(flow_part).collect();
     FlowsAppliedView { flows: flows.collect(), warnings, dry_run: is_dry_run }
@@ -140,6 +152,7 @@ pub fn show_flow(
         definition: serde_json::from_str(&record.source).unwrap_or(Value::Null),
         description: flow.and_then(|flow| flow.description.clone()),
         labels: flow.map(|flow| flow.labels.clone()).unwrap_or_default(),
+        schedule: flow.and_then(|flow| flow.schedule.as_ref()).map(|spec| spec.timing.to_string()),
         unusable: compiled.as_ref().err().map(ToString::to_string),
         deleted: record.is_deleted,
         open,

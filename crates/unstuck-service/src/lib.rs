@@ -32,6 +32,7 @@ pub mod replay;
 mod run_cursor;
 mod run_filter;
 pub mod run_name;
+pub mod schedules;
 pub mod service;
 pub mod set_aside;
 pub mod show;

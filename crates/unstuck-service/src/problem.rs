@@ -172,6 +172,8 @@ impl From<EngineError> for ServiceError {
                 ServiceError::invalid(sentence, parts.collect())
             }
             EngineError::BadBulk(_) => of(ProblemType::BadRequest),
+            EngineError::NoSchedule(flow) => ServiceError::not_found(sentence).named("schedule", &flow),
+            EngineError::NotFired(_) => of(ProblemType::Invalid),
             EngineError::BadToken(refusal) => token_problem(&refusal),
             EngineError::Changed(run) => {
                 let mut problem = ProblemDocument::new(ProblemType::Changed, sentence);
@@ -475,6 +477,8 @@ mod tests {
             (EngineError::FlowInUse { flow: "f".into(), version: None, runs: 3 }, Some(("in-use", false))),
             (EngineError::BadFlow(text()), Some(("invalid", false))),
             (EngineError::BadBulk(text()), Some(("bad-request", false))),
+            (EngineError::NoSchedule("f".into()), Some(("not-found", false))),
+            (EngineError::NotFired(text().into()), Some(("invalid", false))),
             (EngineError::BadToken(TokenRefusal::Unknown("t".into())), Some(("not-found", false))),
             (EngineError::BadToken(TokenRefusal::NameTaken("t".into())), Some(("wrong-state", false))),
             (EngineError::BadToken(TokenRefusal::TooMany), Some(("bad-request", false))),

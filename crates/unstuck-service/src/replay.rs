@@ -5,6 +5,7 @@ use unstuck_api::flows::{AppliedFlowView, FlowsAppliedView};
 use unstuck_api::policies::{AppliedView, PolicyChangeView, PolicyChangesView, SwitchView};
 use unstuck_api::request::{PolicyOperation, Request, TokenOperation};
 use unstuck_api::runs::ForgottenView;
+use unstuck_api::schedules::ChangedScheduleView;
 use unstuck_api::tokens::TokenChangedView;
 use unstuck_core::id::{BulkId, FlowId, TokenId};
 use unstuck_engine::call::Call;
@@ -12,7 +13,7 @@ use unstuck_engine::request::EngineError;
 use unstuck_store::contract::{AuditId, CallOutcome, FlowChangeKind, Reader};
 
 use crate::service::{Service, ServiceError, now, to_json};
-use crate::{bulk, change_run, policies, tokens};
+use crate::{bulk, change_run, policies, schedules, tokens};
 
 /// Finds what was done before under the key of a request; a key that stands for another request is an error.
 pub fn find_outcome(reader: &dyn Reader, call: &Call) -> Result<Option<CallOutcome>, ServiceError> {
@@ -44,6 +45,10 @@ pub(crate) fn answer_repeat(
         CallOutcome::BulkChanged { bulk, already } => {
             let page = bulk::show_bulk(service, reader, &bulk.to_string())?;
             to_json(&ChangedBulkView { already, page })
+        }
+        CallOutcome::ScheduleChanged { flow, already } => {
+            let schedule = schedules::show_schedule(reader, &service.flows, &flow)?;
+            to_json(&ChangedScheduleView { already, schedule })
         }
         CallOutcome::FlowsApplied { flows } => to_json(&describe_flows(reader, &flows)?),
         CallOutcome::FlowsDeleted { flows } => {
@@ -111,6 +116,7 @@ pub fn describe_flows(
             version: record.version.to_string(),
             id: id.to_string(),
             what: what.word().to_owned(),
+            next: None,
         }));
     }
     Ok(FlowsAppliedView { flows: applied, warnings: Vec::new(), dry_run: false })
@@ -158,6 +164,7 @@ fn describe_token(
         | Request::Policies(_)
         | Request::Bulk(_)
         | Request::Start(_)
+        | Request::Schedule(_)
         | Request::Flows(_) => "unchanged",
     };
     let view = tokens::show_token(reader, id)?;

@@ -25,7 +25,8 @@ use unstuck_store::contract::{CallOrigin, Reader};
 use crate::flows::flows_for_reading;
 use crate::{
     apply_flows, bulk, change_policies, change_run, counts, errors, explain, family, history, items, list,
-    logs, owner, payload, policies, replay, run_name, show, start_run, status, tokens, try_policies,
+    logs, owner, payload, policies, replay, run_name, schedules, show, start_run, status, tokens,
+    try_policies,
 };
 
 /// Where questions about runs are answered.
@@ -143,6 +144,7 @@ impl Service {
             Request::Tokens(request) => to_json(&tokens::change_tokens(handle, request, call)?),
             Request::Start(request) => start_run::start_run(self, handle, *request, call),
             Request::Flows(request) => apply_flows::change_flows(self, handle, request, call),
+            Request::Schedule(request) => schedules::change_schedule(self, handle, request, call),
         }
     }
 
@@ -203,6 +205,10 @@ impl Service {
             Query::Names { first, second } => {
                 to_json(&run_name::is_second_run(reader, flows, first, second)?)
             }
+            Query::Schedules { after, limit } => {
+                to_json(&schedules::list_schedules(reader, flows, after.as_deref(), *limit)?)
+            }
+            Query::Schedule { flow } => to_json(&schedules::show_schedule(reader, flows, flow)?),
             Query::Bulks { open_only, after, limit } => {
                 to_json(&bulk::list_bulks(reader, *open_only, after.as_deref(), *limit)?)
             }

@@ -35,6 +35,7 @@ use crate::table::policy;
 use crate::table::run::{self, RunRow};
 use crate::table::run_count;
 use crate::table::run_snapshot::{self, LoadedRun};
+use crate::table::schedule;
 use crate::table::snapshot;
 use crate::table::unsigned;
 use crate::table::wake::{self, WakeRow};
@@ -274,6 +275,7 @@ fn load_meta_values(state: &mut StoreState, connection: &Connection) -> Result<(
         state.notices.insert_tried(id, notice, delivery);
     }
     bulk::list_open_things(connection)?.into_iter().for_each(|thing| state.things.put(thing));
+    schedule::list_schedules(connection)?.into_iter().for_each(|thing| state.things.put(thing));
     state.last_error = meta::load_number(connection, "last_error")?.map_or(0, unsigned);
     state.last_id = meta::load_number(connection, "last_id")?.map_or(0, unsigned);
     state.last_time = meta::load_number(connection, "last_time")?.map(Time);

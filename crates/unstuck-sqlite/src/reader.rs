@@ -15,6 +15,8 @@ use unstuck_core::json::Json;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
+use unstuck_core::schedule::Schedule;
+use unstuck_core::thing::Thing;
 use unstuck_core::time::Time;
 use unstuck_store::contract::{
     AuditEntry, AuditFilter, AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
@@ -42,6 +44,7 @@ use crate::table::policy;
 use crate::table::run;
 use crate::table::run_key;
 use crate::table::run_snapshot;
+use crate::table::schedule;
 use crate::table::token;
 use crate::table::wake;
 
@@ -306,6 +309,11 @@ impl Reader for SqliteReader {
 
     fn bulk(&self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
         self.read(|connection| bulk::find_bulk(connection, bulk))
+    }
+
+    fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
+        let things = self.read(schedule::list_schedules)?;
+        Ok(things.iter().filter_map(Thing::schedule).cloned().collect())
     }
 
     fn bulks(&self, open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError> {

@@ -11,6 +11,7 @@ use unstuck_core::downtime::Downtime;
 use unstuck_core::errors::{ErrorRecord, OpenError};
 use unstuck_core::model::log::LogRecord;
 use unstuck_core::policy::{Policy, PolicyAudit, PolicySwitch};
+use unstuck_core::schedule::Schedule;
 use unstuck_core::time::Time;
 use unstuck_core::wakeup::ReadyAttempt;
 use unstuck_store::contract::StoreError;
@@ -48,11 +49,13 @@ pub enum StoredKind {
     StepOrder,
     /// What an attempt printed.
     Log,
+    /// A schedule.
+    Schedule,
 }
 
 impl StoredKind {
     /// Every kind.
-    pub const ALL: [StoredKind; 14] = [
+    pub const ALL: [StoredKind; 15] = [
         StoredKind::Event,
         StoredKind::Ready,
         StoredKind::Slot,
@@ -67,6 +70,7 @@ impl StoredKind {
         StoredKind::Clock,
         StoredKind::StepOrder,
         StoredKind::Log,
+        StoredKind::Schedule,
     ];
 
     /// What it is, for people.
@@ -86,6 +90,7 @@ impl StoredKind {
             StoredKind::Clock => "the record of the clock",
             StoredKind::StepOrder => "the order of steps",
             StoredKind::Log => "a log",
+            StoredKind::Schedule => "a schedule",
         }
     }
 
@@ -109,6 +114,7 @@ impl StoredKind {
             StoredKind::Clock => self.read_and_write_as::<ClockRecord>(kept),
             StoredKind::StepOrder => self.read_and_write_as::<Vec<Arc<str>>>(kept),
             StoredKind::Log => self.read_and_write_as::<LogRecord>(kept),
+            StoredKind::Schedule => self.read_and_write_as::<Schedule>(kept),
         }
     }
 

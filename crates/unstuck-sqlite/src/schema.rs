@@ -7,7 +7,7 @@ use unstuck_store::contract::StoreError;
 use crate::error::{broken_store, store_error};
 
 /// Each entry takes the schema from its place to the next; they are never changed, only added to.
-const MIGRATIONS: [&str; 13] = [
+const MIGRATIONS: [&str; 14] = [
     FIRST,
     ERRORS,
     BULKS,
@@ -21,6 +21,7 @@ const MIGRATIONS: [&str; 13] = [
     LEDGER,
     FILTERS,
     FEWER_INDICES,
+    SCHEDULES,
 ];
 
 const FIRST: &str = "
@@ -380,6 +381,16 @@ DROP INDEX run_version_rests;
 CREATE INDEX run_list ON run (state, (parent IS NOT NULL), version);
 CREATE INDEX run_rests ON run (rests, (parent IS NOT NULL), version)
     WHERE rests <> (state = 'error') + 2 * (state = 'held');
+";
+
+/// Schedules, one for each flow that is started by the clock.
+const SCHEDULES: &str = "
+CREATE TABLE schedule (
+    id      INTEGER PRIMARY KEY,
+    flow    TEXT NOT NULL UNIQUE,
+    version INTEGER NOT NULL,
+    body    TEXT NOT NULL
+);
 ";
 
 /// What the file says it is: the letters `Unst`.

@@ -76,7 +76,8 @@ impl SqliteStore {
         self.batch = None;
         if self.broken.is_none() {
             match open::load_state(&self.reader) {
-                Ok(state) => {
+                Ok(mut state) => {
+                    state.things.fire_schedules_as(&self.state.things);
                     self.state = state;
                     self.versions.downtimes += 1;
                     self.aside.keys().for_each(|run| self.state.set_aside(*run));

@@ -317,6 +317,10 @@ impl Store for SqliteStore {
         Ok(self.state.things.due_now(now, limit))
     }
 
+    fn fire_schedules(&mut self) {
+        self.state.things.fire_schedules();
+    }
+
     fn lock_things(&mut self, batch: BatchId, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError> {
         self.lock_things_for(batch, things)
     }

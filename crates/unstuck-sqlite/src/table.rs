@@ -18,6 +18,7 @@ pub(crate) mod run_count;
 pub(crate) mod run_key;
 pub(crate) mod run_label;
 pub(crate) mod run_snapshot;
+pub(crate) mod schedule;
 pub(crate) mod token;
 pub(crate) mod wake;
 

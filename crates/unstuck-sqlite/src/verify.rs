@@ -24,6 +24,7 @@ mod positions;
 mod ranges;
 mod requests;
 mod run;
+mod schedules;
 mod share;
 mod snapshot;
 mod tables;

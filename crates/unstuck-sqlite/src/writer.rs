@@ -25,6 +25,7 @@ use crate::table::bulk;
 use crate::table::error::{self, OpenChanges};
 use crate::table::idempotency;
 use crate::table::run_count::CountChanges;
+use crate::table::schedule;
 use crate::table::token;
 use crate::writer_claim::WriterClaim;
 use crate::writer_loop::WriterLoop;
@@ -242,6 +243,7 @@ fn write_transaction(
     error::write_errors(transaction, &job.errors, open)?;
     attempt_log::write_logs(transaction, &job.logs)?;
     bulk::write_bulks(transaction, &job.things, &job.results)?;
+    schedule::write_schedules(transaction, &job.things)?;
     idempotency::write_records(transaction, &job.idempotency)?;
     audit::write_entries(transaction, &job.audit)?;
     token::write_uses(transaction, &job.token_uses)?;

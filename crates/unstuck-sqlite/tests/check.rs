@@ -12,6 +12,8 @@ mod files;
 mod fixture;
 #[path = "check/requests.rs"]
 mod requests;
+#[path = "check/schedules.rs"]
+mod schedules;
 #[path = "check/sessions.rs"]
 mod sessions;
 #[path = "check/world.rs"]

@@ -28,6 +28,7 @@ pub mod readers;
 pub mod reading;
 pub mod ready;
 pub mod restarts;
+pub mod schedules;
 pub mod sessions;
 pub mod set_aside;
 pub mod sharing;
@@ -373,6 +374,11 @@ macro_rules! conformance_tests {
                 a_rerun_comes_out_after_a_restart
                 a_forgotten_run_leaves_its_result
                 every_result_is_kept
+            ]
+            schedules: [
+                a_schedule_is_made_changed_and_removed_by_stages
+                a_schedule_is_due_for_those_who_fire_it
+                a_schedule_that_does_not_fit_is_refused
             ]
             sessions: [
                 each_session_has_an_incarnation_of_its_own

@@ -124,6 +124,10 @@ pub trait Store: AdminStore {
     /// [`Wants::things`] does.
     fn due_things(&mut self, now: Time, limit: usize) -> Result<Vec<Thing>, StoreError>;
 
+    /// From now on schedules are among what is due. They are not until then: whoever executes one run only leaves them to
+    /// others. Known to this handle only.
+    fn fire_schedules(&mut self);
+
     /// Locks these things that are no runs, each at most once per batch, as [`Store::more`] does runs. They are free again
     /// when the batch ends, and need not come back.
     fn lock_things(&mut self, batch: BatchId, things: &[ThingRef]) -> Result<Vec<LockedThing>, StoreError>;
@@ -383,7 +387,8 @@ pub struct Stage {
     pub logs: Vec<LogRecord>,
     /// Runs whose open errors are known from now on.
     pub backfilled: Vec<RunId>,
-    /// Things that were locked and have changed, each once, in the version after the one that was given.
+    /// Things that were locked and have changed, each once, in the version after the one that was given; and schedules that
+    /// are made, in the first one.
     pub things: Vec<Thing>,
     /// What became of targets of these, in order: of two results of one target, the later one holds.
     pub results: Vec<(BulkRef, TargetResult)>,

@@ -73,6 +73,7 @@ macro_rules! delegate_store {
             notices_to(thing: ThingRef, limit: usize) -> Result<Vec<(NoticeId, Notice)>, StoreError>;
             due_things(now: Time, limit: usize) -> Result<Vec<Thing>, StoreError>;
             things() -> Result<Vec<Thing>, StoreError>;
+            fire_schedules() -> ();
             target_results(bulk: BulkId, places: &[u64]) -> Result<Vec<TargetResult>, StoreError>;
             set_aside(run: RunId, aside: SetAside) -> ();
             release(run: RunId) -> ();

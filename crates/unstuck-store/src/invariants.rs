@@ -115,7 +115,7 @@ pub fn check_results(
 ) -> Result<(), StoreError> {
     let mut totals = HashMap::new();
     for thing in &stage.things {
-        let ThingBody::Bulk(bulk) = &thing.body;
+        let ThingBody::Bulk(bulk) = &thing.body else { continue };
         let Bulk { id, total: said, .. } = &**bulk;
         let Some(total) = total(*id)? else {
             return Err(StoreError::Conflict(format!(

@@ -226,7 +226,7 @@ mod tests {
 
     fn notice(to: ThingRef) -> Notice {
         let body = match to {
-            ThingRef::Run(_) => NoticeBody::PauseChild,
+            ThingRef::Run(_) | ThingRef::Schedule(_) => NoticeBody::PauseChild,
             ThingRef::Bulk(_) => NoticeBody::TargetEnded { place: 0, result: TargetResult::Passed },
         };
         Notice { to, body }

@@ -13,6 +13,8 @@ pub struct Things {
     all: BTreeMap<ThingRef, Thing>,
     dues: BTreeSet<(Time, ThingRef)>,
     locked: BTreeSet<ThingRef>,
+    /// Whether schedules are among what is due.
+    fires_schedules: bool,
 }
 
 impl Things {
@@ -27,11 +29,22 @@ impl Things {
         self.all.insert(address, thing);
     }
 
+    /// From now on schedules are among what is due.
+    pub fn fire_schedules(&mut self) {
+        self.fires_schedules = true;
+    }
+
+    /// Takes over from what was there before a stage failed whether schedules are among what is due.
+    pub fn fire_schedules_as(&mut self, before: &Things) {
+        self.fires_schedules = before.fires_schedules;
+    }
+
     pub fn get(&self, thing: ThingRef) -> Option<&Thing> {
         self.all.get(&thing)
     }
 
-    /// Locks these for a batch and returns them in the same order; those of `taken` it has already. Never waits.
+    /// Locks these for a batch and returns them in the same order; those of `taken` it has already. Never waits. The address
+    /// of a schedule that is not there is locked too, so that two servers do not make it at once.
     pub fn lock(
         &mut self,
         things: &[ThingRef],
@@ -40,17 +53,17 @@ impl Things {
         let mut given = Vec::with_capacity(things.len());
         for address in things {
             given.push(match self.all.get(address) {
-                None => LockedThing::Absent,
-                Some(_) if self.locked.contains(address) => {
+                None if !is_schedule(*address) => LockedThing::Absent,
+                _ if self.locked.contains(address) => {
                     if taken.contains(address) {
                         return Err(conflict(*address, "is locked twice in one batch"));
                     }
                     LockedThing::Busy
                 }
-                Some(thing) => {
+                known => {
                     self.locked.insert(*address);
                     taken.push(*address);
-                    LockedThing::Here(thing.clone())
+                    known.map_or(LockedThing::Absent, |thing| LockedThing::Here(thing.clone()))
                 }
             });
         }
@@ -64,13 +77,16 @@ impl Things {
         }
     }
 
+    /// Leaves all of them as whoever opens the store next finds them: free, and without anybody who fires schedules.
     pub fn unlock_all(&mut self) {
         self.locked.clear();
+        self.fires_schedules = false;
     }
 
     /// Lists things that are due at `now`, earliest first, at most `limit`.
     pub fn due(&self, now: Time, limit: usize) -> Vec<ThingRef> {
-        self.dues.iter().take_while(|(due, _)| *due <= now).map(|(_, thing)| *thing).take(limit).collect()
+        let due = self.offered().take_while(|(due, _)| *due <= now);
+        due.map(|(_, thing)| *thing).take(limit).collect()
     }
 
     /// As [`Things::due`], with the things themselves.
@@ -79,7 +95,12 @@ impl Things {
     }
 
     pub fn next_due(&self) -> Option<Time> {
-        self.dues.first().map(|(due, _)| *due)
+        self.offered().next().map(|(due, _)| *due)
+    }
+
+    /// What this engine looks at by the clock, in order of time.
+    fn offered(&self) -> impl Iterator<Item = &(Time, ThingRef)> {
+        self.dues.iter().filter(|(_, thing)| self.fires_schedules || !is_schedule(*thing))
     }
 
     /// Lists every thing in order of its address.
@@ -87,7 +108,8 @@ impl Things {
         self.all.values().cloned().collect()
     }
 
-    /// Refuses a change of a thing that the batch has not locked, or that is based on an older version.
+    /// Refuses a change of a thing that the batch has not locked, or that is based on an older version. Only a schedule can
+    /// be made by a change.
     pub fn check_changes(&self, changes: &[Thing], taken: &[ThingRef]) -> Result<(), StoreError> {
         let mut seen = BTreeSet::new();
         for change in changes {
@@ -98,8 +120,11 @@ impl Things {
             if !taken.contains(&address) {
                 return Err(conflict(address, "was not locked"));
             }
-            let known = self.all.get(&address).map(|known| known.version);
-            if known.map(|known| known + 1) != Some(change.version) {
+            let next = match self.all.get(&address) {
+                Some(known) => Some(known.version + 1),
+                None => is_schedule(address).then_some(1),
+            };
+            if next != Some(change.version) {
                 return Err(conflict(address, "was changed since it was read"));
             }
         }
@@ -111,6 +136,10 @@ impl Things {
             self.dues.remove(&(due, address));
         }
     }
+}
+
+fn is_schedule(thing: ThingRef) -> bool {
+    matches!(thing, ThingRef::Schedule(_))
 }
 
 fn conflict(thing: ThingRef, what: &str) -> StoreError {

@@ -87,6 +87,8 @@ pub enum Promise {
     Policy,
     /// Bulk actions count each target once.
     Bulk,
+    /// Schedules belong to flows.
+    Schedule,
     /// Logs are kept.
     Log,
     /// States that are kept are what histories give.
@@ -97,7 +99,7 @@ pub enum Promise {
 
 impl Promise {
     /// Every promise.
-    pub const ALL: [Promise; 22] = [
+    pub const ALL: [Promise; 23] = [
         Promise::File,
         Promise::Schema,
         Promise::History,
@@ -117,6 +119,7 @@ impl Promise {
         Promise::Error,
         Promise::Policy,
         Promise::Bulk,
+        Promise::Schedule,
         Promise::Log,
         Promise::Snapshot,
         Promise::Request,
@@ -145,6 +148,7 @@ impl Promise {
             Promise::Flow => "the flow version of every run exists and never changes",
             Promise::Error => "every error is recorded once, and open errors match the states of the runs",
             Promise::Policy => "every policy and its change log are stored as they were written",
+            Promise::Schedule => "every schedule belongs to a flow and is stored as it was written",
             Promise::Log => "every log is stored as it was written and belongs to a run",
             Promise::Snapshot => "every state that is stored of a run matches its history",
             Promise::Request => "every idempotency key, audit entry and token is stored as it was written",

@@ -25,6 +25,7 @@ pub(crate) mod rerun;
 pub(crate) mod resume;
 pub(crate) mod run;
 pub(crate) mod runs;
+pub(crate) mod schedule;
 pub(crate) mod schema;
 pub(crate) mod serve;
 pub(crate) mod show;

@@ -12,6 +12,7 @@ use crate::model::emulation::Emulation;
 use crate::model::expression::{Expression, Reads, Template};
 use crate::model::http::StatusRules;
 use crate::model::recovery::{Defer, Limits, RetryStrategy};
+use crate::model::schedule::ScheduleSpec;
 use crate::model::time_of_day::TimeOfDay;
 use crate::time::{Millis, Time};
 
@@ -38,6 +39,8 @@ pub struct Flow {
     pub deadline: Option<Deadline>,
     /// How many runs may be under way at once.
     pub concurrency: Option<Concurrency>,
+    /// When a server starts runs of it by the clock.
+    pub schedule: Option<Arc<ScheduleSpec>>,
     /// For people and filters.
     pub labels: BTreeMap<String, String>,
     /// How its runs are interpreted.

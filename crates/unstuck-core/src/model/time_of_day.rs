@@ -4,9 +4,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use jiff::SignedDuration;
-use jiff::civil::{self, Date, Weekday};
+use jiff::civil::{self, Date, DateTime, Weekday};
 use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
 
 use crate::time::Time;
 
@@ -44,20 +44,25 @@ impl TimeOfDay {
     /// Returns the instant of this time of day on a date. In a gap it is the end of the gap, in a fold the first of the
     /// two.
     fn instant_on(&self, date: Date) -> Option<Time> {
-        let local = date.to_datetime(self.at);
-        let at = match self.rules.to_ambiguous_timestamp(local).offset() {
-            AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
-                offset.to_timestamp(local).ok()?
-            }
-            AmbiguousOffset::Gap { before, .. } => {
-                // By the offset before the gap, the time lies at or after the end of the gap.
-                let behind =
-                    before.to_timestamp(local).ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
-                self.rules.preceding(behind).next()?.timestamp()
-            }
-        };
-        Some(Time(at.as_millisecond()))
+        instants_of(&self.rules, date.to_datetime(self.at)).map(|(first, _)| first)
     }
+}
+
+/// Returns the instant at which clocks show this date and time, and the second one where they show it twice. What they skip
+/// is at the end of the gap.
+pub(crate) fn instants_of(rules: &TimeZone, local: DateTime) -> Option<(Time, Option<Time>)> {
+    let time = |at: Timestamp| Time(at.as_millisecond());
+    Some(match rules.to_ambiguous_timestamp(local).offset() {
+        AmbiguousOffset::Unambiguous { offset } => (time(offset.to_timestamp(local).ok()?), None),
+        AmbiguousOffset::Fold { before, after } => {
+            (time(before.to_timestamp(local).ok()?), after.to_timestamp(local).ok().map(time))
+        }
+        AmbiguousOffset::Gap { before, .. } => {
+            // By the offset before the gap, the time lies at or after the end of the gap.
+            let behind = before.to_timestamp(local).ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
+            (time(rules.preceding(behind).next()?.timestamp()), None)
+        }
+    })
 }
 
 impl fmt::Display for TimeOfDay {

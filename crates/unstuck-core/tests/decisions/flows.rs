@@ -45,6 +45,7 @@ pub(crate) fn flow_with(name: &str, steps: Vec<StepBuilder>, change: impl FnOnce
         output: None,
         deadline: None,
         concurrency: None,
+        schedule: None,
         labels: BTreeMap::new(),
         steps: built,
         dependents,

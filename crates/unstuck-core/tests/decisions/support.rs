@@ -250,7 +250,9 @@ impl World {
                 let target = BulkRef { bulk, place: *place };
                 return self.outcomes.push((target, result.clone()));
             }
-            (ThingRef::Bulk(_), _) => panic!("a bulk action is only told of its targets"),
+            (ThingRef::Bulk(_) | ThingRef::Schedule(_), _) => {
+                panic!("only a bulk action is told, of its targets")
+            }
         };
         let child = match &body {
             NoticeBody::StartChild(child) => Some(child.clone()),

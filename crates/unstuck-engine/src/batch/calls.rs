@@ -51,7 +51,14 @@ impl Batch {
                 // Whatever is not loaded is refused, or looked at again when it is.
                 Some(_) | None => Ok(()),
             },
-            (Subject::Start | Subject::Run { .. } | Subject::Forget(_) | Subject::Bulk { .. }, _) => Ok(()),
+            (
+                Subject::Start
+                | Subject::Run { .. }
+                | Subject::Forget(_)
+                | Subject::Bulk { .. }
+                | Subject::Schedule { .. },
+                _,
+            ) => Ok(()),
         }
     }
 
@@ -76,6 +83,11 @@ impl Batch {
             (Subject::Start, Answer::Exists(run)) => CallOutcome::Started { run, already: true },
             (Subject::Start, Answer::Done | Answer::Already | Answer::Scheduled(_) | Answer::Unscheduled) => {
                 return;
+            }
+            (Subject::Schedule { .. }, Answer::Started(run)) => CallOutcome::Started { run, already: false },
+            (Subject::Schedule { .. }, Answer::Exists(run)) => CallOutcome::Started { run, already: true },
+            (Subject::Schedule { flow, .. }, _) => {
+                CallOutcome::ScheduleChanged { flow: flow.clone(), already }
             }
             (Subject::Run { run, .. }, _) => CallOutcome::Changed { run: *run, already },
             (Subject::Forget(runs), _) => CallOutcome::Forgotten { runs: runs.clone() },
@@ -112,6 +124,20 @@ impl Batch {
                 let all: Vec<String> = runs.iter().map(ToString::to_string).collect();
                 let change = values(Some(&json!({ "runs": all })), None);
                 call.entry(at, "run.forget", (runs.first().copied(), None), None, change)
+            }
+            Subject::Schedule { flow, verb, reason } => {
+                let (run, change) = match answer {
+                    Answer::Started(run) => (Some(run), AuditChange::Event(self.mark_of(run)?.seq)),
+                    Answer::Done => {
+                        let was = *verb == "schedule.unpause";
+                        let state = |is_paused: bool| json!({ "paused": is_paused });
+                        (None, values(Some(&state(was)), Some(&state(!was))))
+                    }
+                    Answer::Already | Answer::Exists(_) | Answer::Scheduled(_) | Answer::Unscheduled => {
+                        return None;
+                    }
+                };
+                call.entry(at, verb, (run, Some(flow.clone())), reason.clone(), change)
             }
             Subject::Bulk { bulk, verb } => {
                 let (was, is) = self.things.states_of(*bulk).filter(|_| answer == Answer::Done)?;

@@ -31,9 +31,17 @@ impl Batch {
         notice: Notice,
     ) -> Result<(), StoreError> {
         let to = notice.to;
-        if let ThingRef::Bulk(bulk) = to {
-            self.queue_result(bulk, Some(id), notice.body);
-            return Ok(());
+        match to {
+            ThingRef::Run(_) => {}
+            ThingRef::Bulk(bulk) => {
+                self.queue_result(bulk, Some(id), notice.body);
+                return Ok(());
+            }
+            // Nothing is told to a schedule.
+            ThingRef::Schedule(_) => {
+                self.delivered.push(id);
+                return Ok(());
+            }
         }
         if self.postponed.iter().any(|(_, earlier)| *earlier == to) {
             return Ok(());

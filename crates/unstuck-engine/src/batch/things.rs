@@ -21,9 +21,9 @@ use crate::request::EngineError;
 #[derive(Default)]
 pub(super) struct BatchThings {
     /// As they were, and as they are now; `None` where there is no such thing.
-    here: BTreeMap<ThingRef, Option<(Thing, Thing)>>,
+    pub(super) here: BTreeMap<ThingRef, Option<(Thing, Thing)>>,
     /// Those that somebody else has, until the batch ends.
-    busy: BTreeSet<ThingRef>,
+    pub(super) busy: BTreeSet<ThingRef>,
     /// What became of targets, in order, and the last of it by target.
     results: Vec<(BulkRef, TargetResult)>,
     newest: BTreeMap<(BulkId, u64), TargetResult>,
@@ -123,7 +123,8 @@ impl Batch {
     /// The bulk actions of this batch that may act on a target now.
     pub(crate) fn bulks_due(&self, now: Time) -> Vec<ThingRef> {
         let things = self.things.here.values().flatten().map(|(_, thing)| thing);
-        things.filter(|thing| thing.due().is_some_and(|due| due <= now)).map(Thing::address).collect()
+        let bulks = things.filter(|thing| thing.bulk().is_some());
+        bulks.filter(|thing| thing.due().is_some_and(|due| due <= now)).map(Thing::address).collect()
     }
 
     /// Somebody changes how a bulk action goes on.

@@ -148,6 +148,7 @@ impl<S: Store> Engine<S> {
         let by = correction.shift();
         tracing::info!(by_ms = by, "the clock was set");
         self.session.correct_own_clock(by);
+        self.schedules_to_follow_again();
         self.aside.correct_clock(by);
         (self.last, self.now) = (correction.to, correction.to);
         self.retry_at = self.retry_at.map(|at| at.shifted(by));
@@ -175,7 +176,8 @@ impl<S: Store> Engine<S> {
         batch.lock_things(&mut self.batch_context(), &things)?;
         for thing in things {
             match thing {
-                ThingRef::Run(_) => {}
+                // A schedule goes by the clock on the wall.
+                ThingRef::Run(_) | ThingRef::Schedule(_) => {}
                 ThingRef::Bulk(bulk) => drop(batch.next_targets_of(&self.batch_context(), bulk, 0)),
             }
         }

@@ -162,6 +162,9 @@ impl<S: Store> Engine<S> {
         self.deliver_notices(batch, done, notices, plan.wants.notices)?;
         batch.stores_notices |= plan.alone.is_some();
         batch.deliver_all(&mut self.batch_context())?;
+        if plan.looks_around && plan.alone.is_none() {
+            self.follow_flows(batch, &done.requests)?;
+        }
         self.decide_requests(batch, done)?;
         self.fire_due(batch, done, due)?;
         self.sweep_clock(batch, done, &plan.sweep)?;
@@ -335,8 +338,10 @@ fn reported_run(request: &Request) -> Option<RunId> {
         )
         | Request::Lost { attempt, .. }
         | Request::Command { command: Command::Report { attempt, .. }, .. } => Some(attempt.run),
-        Request::Start { .. } | Request::Command { .. } | Request::Forget { .. } | Request::Bulk { .. } => {
-            None
-        }
+        Request::Start { .. }
+        | Request::Command { .. }
+        | Request::Forget { .. }
+        | Request::Bulk { .. }
+        | Request::Schedule { .. } => None,
     }
 }

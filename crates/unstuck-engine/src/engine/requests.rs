@@ -58,15 +58,12 @@ impl<S: Store> Engine<S> {
             Request::Command { ticket, run, command } => {
                 (Some(ticket), self.decide_command(batch, done, run, command))
             }
-            Request::Forget { ticket, runs } => {
-                let result = batch.forget(&runs, None);
-                if result.is_ok() && self.set_aside_count() > 0 {
-                    done.released.extend(runs.iter().map(|(run, _)| *run));
-                }
-                (Some(ticket), result)
-            }
+            Request::Forget { ticket, runs } => (Some(ticket), self.decide_forget(batch, done, &runs)),
             Request::Bulk { ticket, bulk, command } => {
                 (Some(ticket), batch.change_bulk(&mut self.batch_context(), bulk, command))
+            }
+            Request::Schedule { ticket, flow, command } => {
+                (Some(ticket), self.change_schedule(batch, &flow, command))
             }
             Request::Lost { attempt, with_others } => {
                 let command = Command::Lost { attempt, with_others };
@@ -105,6 +102,20 @@ impl<S: Store> Engine<S> {
         Ok(())
     }
 
+    /// Somebody removes a run, with all that belongs to it.
+    fn decide_forget(
+        &mut self,
+        batch: &mut Batch,
+        done: &mut OutstandingBatch,
+        runs: &[(RunId, u64)],
+    ) -> Result<Answer, Undecided> {
+        let result = batch.forget(runs, None);
+        if result.is_ok() && self.set_aside_count() > 0 {
+            done.released.extend(runs.iter().map(|(run, _)| *run));
+        }
+        result
+    }
+
     /// What comes with a request, if anything does.
     pub(super) fn call_of(&self, request: &Request) -> Option<&Arc<Call>> {
         if self.calls.is_empty() {
@@ -113,7 +124,7 @@ impl<S: Store> Engine<S> {
         self.calls.get(&request.ticket()?)
     }
 
-    fn decide_start(&mut self, batch: &mut Batch, start: StartRun) -> Result<Answer, Undecided> {
+    pub(super) fn decide_start(&mut self, batch: &mut Batch, start: StartRun) -> Result<Answer, Undecided> {
         let flow = match &start.version {
             None => self.flows.newest(&mut self.store, &start.flow),
             Some(version) => self.flows.version(&mut self.store, &start.flow, version),

@@ -188,7 +188,9 @@ impl<S: Store> Engine<S> {
                     wants.runs.extend(request.run());
                     self.want_queues(wants, self.attempt_ended_by_caller(command));
                 }
-                Request::Lost { .. } | Request::Bulk { .. } => wants.runs.extend(request.run()),
+                Request::Lost { .. } | Request::Bulk { .. } | Request::Schedule { .. } => {
+                    wants.runs.extend(request.run());
+                }
             }
         }
     }
@@ -209,8 +211,8 @@ impl<S: Store> Engine<S> {
 fn is_free(request: &Request, taken: &FxHashSet<RunId>, looks_around: bool) -> bool {
     match request {
         Request::Start { .. } => true,
-        // Whoever looks around goes on with bulk actions.
-        Request::Bulk { .. } => looks_around,
+        // Whoever looks around goes on with bulk actions and schedules.
+        Request::Bulk { .. } | Request::Schedule { .. } => looks_around,
         Request::Forget { .. } | Request::Command { .. } | Request::Executor(_) | Request::Lost { .. } => {
             runs_of(request).all(|run| !taken.contains(&run))
         }
@@ -224,6 +226,7 @@ fn runs_of(request: &Request) -> impl Iterator<Item = RunId> {
         Request::Start { .. }
         | Request::Command { .. }
         | Request::Bulk { .. }
+        | Request::Schedule { .. }
         | Request::Executor(_)
         | Request::Lost { .. } => &[],
     };

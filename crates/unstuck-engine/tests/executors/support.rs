@@ -51,6 +51,7 @@ pub(crate) fn flow(kind: Kind, limits: Limits, directory: &Path) -> Arc<Flow> {
         output: None,
         deadline: None,
         concurrency: None,
+        schedule: None,
         labels: std::collections::BTreeMap::new(),
         steps: vec![step],
         dependents: vec![Vec::new()],

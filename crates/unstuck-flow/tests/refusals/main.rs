@@ -6,6 +6,7 @@ mod http;
 mod kind;
 mod recovery;
 mod references;
+mod schedule;
 mod step;
 mod text;
 mod warning;

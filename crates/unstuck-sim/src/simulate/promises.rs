@@ -225,7 +225,8 @@ impl Promises {
             Request::Start { .. }
             | Request::Command { .. }
             | Request::Forget { .. }
-            | Request::Bulk { .. } => {}
+            | Request::Bulk { .. }
+            | Request::Schedule { .. } => {}
         }
         self.ledger.asked(session, request);
     }

@@ -89,7 +89,8 @@ pub(crate) fn write_bulks(
     things: &[Thing],
     results: &[(BulkRef, TargetResult)],
 ) -> Result<(), StoreError> {
-    for Thing { version, body: ThingBody::Bulk(bulk) } in things {
+    for Thing { version, body } in things {
+        let ThingBody::Bulk(bulk) = body else { continue };
         let sql = "UPDATE bulk SET open = ?2, version = ?3, body = ?4 WHERE id = ?1";
         prepare(transaction, sql)?
             .execute(params![number(bulk.id.0)?, !bulk.is_settled(), number(*version)?, to_text(bulk)?])

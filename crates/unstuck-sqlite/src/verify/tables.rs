@@ -26,6 +26,7 @@ use crate::verify::errors;
 use crate::verify::logs;
 use crate::verify::requests;
 use crate::verify::run::{Totals, unreadable_finding};
+use crate::verify::schedules;
 use crate::verify::snapshot::Snapshot;
 
 /// What to do about something that is only in the way.
@@ -77,6 +78,7 @@ pub(crate) fn check_totals(
     report_unreadable("the keys", report_orphaned_keys(snapshot, totals, report), report)?;
     report_unreadable("the labels", report_orphaned_labels(snapshot, totals, report), report)?;
     report_unreadable("the bulk actions", bulks::check_bulks(snapshot, totals, report), report)?;
+    report_unreadable("the schedules", schedules::check_schedules(snapshot, report), report)?;
     report_unreadable(
         "the counts",
         counts::check_counts(snapshot.connection, std::mem::take(&mut totals.rows), report),
@@ -335,7 +337,7 @@ fn check_notices(snapshot: &Snapshot<'_>, report: &mut CheckReport) -> Result<()
             }
         };
         let Some(to) = to.run() else {
-            add(Promise::Notice, "it is between runs, but that is a bulk action".to_owned());
+            add(Promise::Notice, format!("it is between runs, but that is none: {to}"));
             continue;
         };
         if let Some(Payload::Stored(id)) = payload

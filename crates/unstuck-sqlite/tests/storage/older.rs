@@ -23,6 +23,7 @@ use unstuck_sqlite::verify::check;
 use unstuck_sqlite::{MemoryLimits, Options, SqliteStore, StoredKind};
 use unstuck_store::conformance::driver::{Driver, user};
 use unstuck_store::conformance::flows::{action, graph, sequence, step};
+use unstuck_store::conformance::schedules::{scheduled, stage_schedule};
 use unstuck_store::conformance::steps::BatchSteps;
 use unstuck_store::contract::{
     ErrorFilter, FlowRecord, Locked, NewFlow, OpenErrorFilter, RunChange, RunFilter, RunLogs, Stage,
@@ -42,6 +43,8 @@ const SCHEMA_10: &str = include_str!("older/schema-10.sql");
 const ROWS_7: &str = include_str!("older/rows-7.tsv");
 /// What rows of schema 12 have besides: labels of a run.
 const ROWS_12: &str = include_str!("older/rows-12.tsv");
+/// What rows of schema 14 have besides: schedules.
+const ROWS_14: &str = include_str!("older/rows-14.tsv");
 
 /// A folder with a store of the first schema.
 fn old_store() -> TempDir {
@@ -295,6 +298,7 @@ fn a_store_of_schema_5_still_lists_what_is_open() {
         CREATE INDEX error_group_last ON error_group (last);
         CREATE INDEX run_open ON run (id) WHERE state NOT IN ('completed', 'failed', 'cancelled', 'superseded');
         CREATE INDEX run_not_completed ON run (id) WHERE state <> 'completed';
+        DROP TABLE schedule;
         PRAGMA user_version = 5;";
     connection.execute_batch(older).expect("written");
     drop(connection);
@@ -332,6 +336,7 @@ fn a_store_of_schema_12_lists_runs_by_state_and_flow_as_before() {
         CREATE INDEX run_version ON run (version, state, (parent IS NOT NULL)) WHERE version IS NOT NULL;
         CREATE INDEX run_rests ON run (rests, (parent IS NOT NULL)) WHERE rests > 0;
         CREATE INDEX run_version_rests ON run (version, rests, (parent IS NOT NULL)) WHERE rests > 0;
+        DROP TABLE schedule;
         PRAGMA user_version = 12;";
     connection.execute_batch(older).expect("written");
     drop(connection);
@@ -487,6 +492,7 @@ fn runs_of_schema_10_are_found_by_filters_that_came_later() {
         CREATE INDEX run_version ON run (version, state, (parent IS NOT NULL)) WHERE version IS NOT NULL;
         CREATE INDEX run_rests ON run (rests, (parent IS NOT NULL)) WHERE rests > 0;
         CREATE INDEX run_version_rests ON run (version, rests, (parent IS NOT NULL)) WHERE rests > 0;
+        DROP TABLE schedule;
         PRAGMA user_version = 11;";
     connection.execute_batch(older).expect("written");
     drop(connection);
@@ -497,7 +503,7 @@ fn runs_of_schema_10_are_found_by_filters_that_came_later() {
 #[test]
 fn rows_of_older_schemas_are_read_and_written_as_they_were() {
     let mut seen = Vec::new();
-    for line in ROWS_7.lines().chain(ROWS_12.lines()) {
+    for line in ROWS_7.lines().chain(ROWS_12.lines()).chain(ROWS_14.lines()) {
         let (kind, text) = line.split_once('\t').expect("a kind and a text");
         let known =
             StoredKind::ALL.into_iter().find(|known| format!("{known:?}") == kind).expect("a known kind");
@@ -527,4 +533,28 @@ fn what_is_recorded_of_requests_begins_with_the_first_change_after_the_update() 
     let [(_, entry)] = &entries[..] else { panic!("{entries:?}") };
     assert_eq!(entry.change, AuditChange::Policy(AuditId(last.0 + 1)), "it follows those that were there");
     assert_eq!(reader.policy_audit(None, 99).map(|all| all.len()), Ok(before.len() + 1));
+}
+
+/// A store of schema 13 has no schedules: its table is made when it is opened, and they are kept from then on.
+#[test]
+fn a_store_of_schema_13_keeps_schedules_from_now_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut driver = Driver::new(SqliteStore::open(folder.path()).expect("opens"));
+    let flow = driver.keep(sequence("f", vec![action("a")]));
+    let run = driver.start(&flow);
+    let flows = driver.flows.clone();
+    drop(driver);
+    let connection = rusqlite::Connection::open(folder.path().join("unstuck.db")).expect("opens");
+    connection.execute_batch("DROP TABLE schedule; PRAGMA user_version = 13;").expect("written");
+    drop(connection);
+    let mut driver = Driver::new(SqliteStore::open(folder.path()).expect("is brought up to date"));
+    assert!(driver.store.run(run).expect("reads").is_some(), "what was there is there");
+    let schedule = scheduled(&flow);
+    stage_schedule(&mut driver, &Thing::of_schedule(schedule.clone()));
+    drop(driver);
+    let mut store = SqliteStore::open(folder.path()).expect("opens");
+    assert_eq!(store.things(), Ok(vec![Thing::of_schedule(schedule.clone())]));
+    assert_eq!(store.reader().schedules(), Ok(vec![schedule]));
+    drop(store);
+    assert_clean(folder.path(), &flows);
 }

@@ -12,7 +12,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::error::Error;
 use unstuck_core::model::flow::{Flow, StepIndex};
 use unstuck_core::model::unit::UnitRef;
-use unstuck_core::thing::{Thing, ThingBody, ThingRef};
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Millis;
 
 use crate::conformance::contents::contents;
@@ -302,7 +302,7 @@ pub fn a_forgotten_run_leaves_its_result<S: TestStore>(make: &mut dyn FnMut() ->
     driver.begin().expect("begins");
     driver.lock(&[run]).expect("locks");
     let mut thing = driver.lock_bulk(id).expect("locks").expect("it is there");
-    let ThingBody::Bulk(bulk) = &mut thing.body;
+    let bulk = thing.bulk_mut().expect("a bulk action");
     record_acted(bulk, &TargetResult::Forgotten.into(), &driver.bulk_context());
     let results = vec![(BulkRef { bulk: id, place: 0 }, TargetResult::Forgotten)];
     let stage =

@@ -29,7 +29,7 @@ use unstuck_core::policy::{Policies, ResumePacer};
 use unstuck_core::random::Random;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::slot::slot_claim;
-use unstuck_core::thing::{Thing, ThingBody, ThingRef};
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::{Millis, Time};
 use unstuck_core::wakeup::{wakeup, wakeups};
 
@@ -291,7 +291,7 @@ impl<S: Store> Driver<S> {
         self.begin()?;
         let mut thing = self.lock_bulk(bulk)?.expect("it is not over");
         let context = self.bulk_context();
-        let ThingBody::Bulk(bulk) = &mut thing.body;
+        let bulk = thing.bulk_mut().expect("a bulk action");
         let is_running = bulk.state == BulkState::Running;
         let left = if is_running { bulk.wave.end.saturating_sub(bulk.next) } else { 0 };
         let most = usize::try_from(left).unwrap_or(most).min(most);
@@ -371,7 +371,9 @@ impl<S: Store> Driver<S> {
                     told.push((BulkRef { bulk, place: *place }, result.clone()));
                     continue;
                 }
-                (ThingRef::Bulk(_), _) => panic!("a bulk action is only told of its targets"),
+                (ThingRef::Bulk(_) | ThingRef::Schedule(_), _) => {
+                    panic!("only bulk actions are told, of their targets")
+                }
             };
             let child = if let NoticeBody::StartChild(child) = &body { Some(child) } else { None };
             let flow = child.map(|child| self.newest.get(&child.flow).map(|id| self.flows[id].clone()));
@@ -402,7 +404,7 @@ impl<S: Store> Driver<S> {
                 Entry::Vacant(vacant) => vacant.insert(self.lock_bulk(target.bulk)?),
             };
             let Some(thing) = known else { continue };
-            let ThingBody::Bulk(bulk) = &mut thing.body;
+            let bulk = thing.bulk_mut().expect("a bulk action");
             let before = stage.results.iter().rev().find(|(known, _)| *known == target);
             let known = match before {
                 Some((_, known)) => known.clone(),
@@ -413,8 +415,8 @@ impl<S: Store> Driver<S> {
             }
         }
         let is_told = |thing: &Thing| {
-            let ThingBody::Bulk(bulk) = &thing.body;
-            stage.results.iter().any(|(target, _)| target.bulk == bulk.id)
+            let is_this = |bulk: &Bulk| stage.results.iter().any(|(target, _)| target.bulk == bulk.id);
+            thing.bulk().is_some_and(is_this)
         };
         stage.things.extend(things.into_values().flatten().filter(is_told));
         Ok(())

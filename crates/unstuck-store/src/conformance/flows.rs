@@ -35,6 +35,7 @@ pub fn graph(name: &str, mut steps: Vec<Step>) -> Flow {
         output: None,
         deadline: None,
         concurrency: None,
+        schedule: None,
         labels: BTreeMap::new(),
         source: format!("{name}: {steps:?}").into(),
         steps,

@@ -11,7 +11,7 @@ use unstuck_core::model::attempt::{AttemptId, Worker};
 use unstuck_core::model::flow::StepIndex;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::session::{SESSION_LEASE, renewal_interval};
-use unstuck_core::thing::{Thing, ThingBody, ThingRef};
+use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::{Millis, Time};
 
 use crate::conformance::driver::{Driver, user, worker};
@@ -314,7 +314,7 @@ pub fn a_thing_that_somebody_else_has_is_busy<S: SharedTestStore>(make: &mut dyn
     let due = other.due_things(Time(i64::MAX), 9).expect("reads");
     assert_eq!(due.iter().map(Thing::address).collect::<Vec<_>>(), [address], "it is due for both");
     other.rollback(batch);
-    let ThingBody::Bulk(bulk) = &mut thing.body;
+    let bulk = thing.bulk_mut().expect("a bulk action");
     change_bulk(bulk, BulkCommand::Pause, &driver.bulk_context()).expect("it is paused");
     let stage = Stage { at: driver.now, things: vec![thing.clone()], ..Stage::default() };
     driver.stage(stage).expect("stages");

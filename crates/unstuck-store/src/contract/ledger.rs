@@ -73,6 +73,11 @@ pub enum CallOutcome {
         bulk: BulkId,
         already: bool,
     },
+    /// The schedule of a flow was paused or goes on, or that was so `already`.
+    ScheduleChanged {
+        flow: Arc<str>,
+        already: bool,
+    },
     /// Flows were applied: each version, and what became of it.
     FlowsApplied {
         flows: Vec<(FlowId, FlowChangeKind)>,

@@ -13,6 +13,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
+use unstuck_core::schedule::Schedule;
 use unstuck_core::summary::RunSummary;
 use unstuck_core::time::Time;
 
@@ -194,6 +195,9 @@ pub trait Reader: Send + Sync {
         from: u64,
         limit: usize,
     ) -> Result<Vec<Target>, StoreError>;
+
+    /// Lists what is kept of all schedules, in order of the names of their flows.
+    fn schedules(&self) -> Result<Vec<Schedule>, StoreError>;
 
     /// Returns the end of what is durable. Taken before something is read, a tail from there on misses nothing that
     /// was not read.

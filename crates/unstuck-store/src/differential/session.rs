@@ -18,7 +18,6 @@ use unstuck_core::model::run::{Run, RunState};
 use unstuck_core::model::unit::{Unit, UnitState};
 use unstuck_core::offer::Offer;
 use unstuck_core::random::Random;
-use unstuck_core::thing::ThingBody;
 use unstuck_core::time::{Millis, Time};
 
 use crate::conformance::TestStore;
@@ -310,7 +309,7 @@ impl<'m, A: TestStore, B: TestStore> RandomSession<'m, A, B> {
         };
         self.driver.begin().expect("begins");
         let mut thing = self.driver.lock_bulk(bulk).expect("locks").expect("it is not over");
-        let ThingBody::Bulk(bulk) = &mut thing.body;
+        let bulk = thing.bulk_mut().expect("a bulk action");
         let _ = change_bulk(bulk, command, &self.driver.bulk_context());
         let stage = Stage { at: self.driver.now, things: vec![thing], ..Stage::default() };
         self.driver.stage(stage).expect("it is changed");

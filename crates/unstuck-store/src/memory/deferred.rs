@@ -127,7 +127,8 @@ impl MemoryStore {
         if failed.is_empty() {
             return 0;
         }
-        let durable = durable.state().clone();
+        let mut durable = durable.state().clone();
+        durable.things.fire_schedules_as(&self.state.things);
         let count = failed.len();
         for Outstanding { id, by, is_unknown, .. } in failed {
             self.report_settled(by.side, is_unknown, Settled { stage: id, result: Err(error.clone()) });

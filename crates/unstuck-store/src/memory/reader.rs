@@ -14,6 +14,7 @@ use unstuck_core::json::Json;
 use unstuck_core::model::run::Run;
 use unstuck_core::model::unit::UnitRef;
 use unstuck_core::policy::{Policy, PolicySwitch};
+use unstuck_core::schedule::Schedule;
 use unstuck_core::summary::RunSummary;
 use unstuck_core::thing::{Thing, ThingRef};
 use unstuck_core::time::Time;
@@ -324,6 +325,13 @@ impl Reader for MemoryReader {
 
     fn bulk(&self, bulk: BulkId) -> Result<Option<Bulk>, StoreError> {
         Ok(self.state().bulks.get(bulk).cloned())
+    }
+
+    fn schedules(&self) -> Result<Vec<Schedule>, StoreError> {
+        let all = self.state().things.all();
+        let mut found: Vec<Schedule> = all.iter().filter_map(Thing::schedule).cloned().collect();
+        found.sort_by(|one, other| one.flow.cmp(&other.flow));
+        Ok(found)
     }
 
     fn bulks(&self, open_only: bool, before: Option<BulkId>, limit: usize) -> Result<Vec<Bulk>, StoreError> {

@@ -284,8 +284,10 @@ impl MemoryState {
 
     fn change_things(&mut self, things: Vec<Thing>, results: Vec<(BulkRef, TargetResult)>) {
         for thing in things {
-            let ThingBody::Bulk(bulk) = &thing.body;
-            self.bulks.replace((**bulk).clone());
+            match &thing.body {
+                ThingBody::Bulk(bulk) => self.bulks.replace((**bulk).clone()),
+                ThingBody::Schedule(_) => {}
+            }
             self.things.put(thing);
         }
         for (target, result) in results {

@@ -22,7 +22,8 @@ use crate::view::json_text;
 use crate::view::output::Output;
 use unstuck_api::request::{
     BulkOperation, BulkRequest, BulkVerb, FlowOperation, FlowRequest, MigrateFlow, PolicyOperation,
-    PolicyRequest, Query, Request, RunOperation, RunRequest, StartRequest, TokenOperation, TokenRequest,
+    PolicyRequest, Query, Request, RunOperation, RunRequest, ScheduleOperation, ScheduleRequest,
+    StartRequest, TokenOperation, TokenRequest,
 };
 use unstuck_service::flows::compile_flow;
 use unstuck_service::{Service, ServiceError, SilentOwner};
@@ -111,6 +112,16 @@ impl StoreLocation {
     ) -> Result<Answer, CommandError> {
         let what = FlowOperation::Migrate(wanted);
         self.send_request(&Request::Flows(FlowRequest { by: user_name(), reason, what }))
+    }
+
+    /// Sends a request about the schedule of a flow.
+    pub(crate) fn change_schedule(
+        &self,
+        flow: String,
+        reason: Option<String>,
+        what: ScheduleOperation,
+    ) -> Result<Answer, CommandError> {
+        self.send_request(&Request::Schedule(ScheduleRequest { by: user_name(), flow, reason, what }))
     }
 
     /// Sends a request about bulk actions.
@@ -245,6 +256,7 @@ impl StoreLocation {
                 | Request::Bulk(_)
                 | Request::Start(_)
                 | Request::Flows(_)
+                | Request::Schedule(_)
                 | Request::Tokens(_),
             ) => Err(ServiceError::internal("the store is open for reading only")),
         };
@@ -270,6 +282,7 @@ fn is_forget_request(request: &Request) -> bool {
         | Request::Policies(_)
         | Request::Start(_)
         | Request::Flows(_)
+        | Request::Schedule(_)
         | Request::Tokens(_) => false,
     }
 }
@@ -309,6 +322,7 @@ fn look_command(request: &Request) -> String {
         Request::Query(_) | Request::Start(_) => "unstuck runs".to_owned(),
         Request::Flows(_) => "unstuck flow list".to_owned(),
         Request::Tokens(_) => "unstuck token list".to_owned(),
+        Request::Schedule(request) => format!("unstuck schedule show {}", request.flow),
     }
 }
 

@@ -1,8 +1,11 @@
 //! `unstuck check`: finds every problem in flow files.
 
 use serde::Serialize;
+use unstuck_core::model::flow::Flow;
 use unstuck_core::time::Time;
 use unstuck_flow::{Problem, Severity};
+use unstuck_service::local_time::format_full;
+use unstuck_service::schedules;
 
 use crate::CommandResult;
 use crate::Format;
@@ -89,12 +92,21 @@ struct Checked<'a> {
     problems: Vec<Problem>,
     flows: usize,
     steps: usize,
+    /// The schedules in it, each with its next times.
+    schedules: Vec<String>,
 }
 
 impl Checked<'_> {
     /// Reads and checks a file; one that cannot be read is a problem too.
     fn of(file: &str) -> Checked<'_> {
-        let mut checked = Checked { file, text: String::new(), problems: Vec::new(), flows: 0, steps: 0 };
+        let mut checked = Checked {
+            file,
+            text: String::new(),
+            problems: Vec::new(),
+            flows: 0,
+            steps: 0,
+            schedules: Vec::new(),
+        };
         let source = match Source::read(file) {
             Ok(source) => source,
             Err(failure) => {
@@ -107,6 +119,7 @@ impl Checked<'_> {
             Ok(loaded) => {
                 checked.flows = loaded.flows.len();
                 checked.steps = loaded.flows.iter().map(|flow| flow.steps.len()).sum();
+                checked.schedules = loaded.flows.iter().filter_map(describe_schedule).collect();
                 checked.problems = loaded.warnings_at(Time(jiff::Timestamp::now().as_millisecond()));
             }
             Err(problems) => checked.problems = problems,
@@ -137,7 +150,8 @@ impl Checked<'_> {
         if counts.warnings > 0 {
             holds.push(counts.to_string());
         }
-        shown + &format!("{file}: {} ({})\n", look.paint(style::GOOD, "ok"), holds.join(", "))
+        let schedules: String = self.schedules.iter().flat_map(|schedule| ["  ", schedule, "\n"]).collect();
+        shown + &format!("{file}: {} ({})\n{schedules}", look.paint(style::GOOD, "ok"), holds.join(", "))
     }
 }
 
@@ -152,4 +166,15 @@ fn unreadable_file_problem(file: &str, message: String) -> Problem {
         hint: None,
         severity: Severity::Error,
     }
+}
+
+/// How many of the next times of a schedule are shown.
+const SHOWN_TIMES: usize = 3;
+
+/// The schedule of a flow, with the first of its next times.
+fn describe_schedule(flow: &Flow) -> Option<String> {
+    let spec = flow.schedule.as_ref()?;
+    let next = schedules::next_times(spec);
+    let times: Vec<String> = next.iter().take(SHOWN_TIMES).map(|at| format_full(*at)).collect();
+    Some(format!("`{}` is scheduled ({}); next: {}", flow.name, spec.timing, times.join(", ")))
 }

@@ -8,6 +8,8 @@ use unstuck_api::flows::{FlowView, FlowsAppliedView, FlowsView};
 use unstuck_api::request::{FlowOperation, Query};
 use unstuck_core::time::Time;
 
+use unstuck_service::local_time::format_full_and_relative;
+
 use crate::CommandResult;
 use crate::Format;
 use crate::access::location::StoreArgument;
@@ -105,6 +107,10 @@ fn show_applied(applied: &FlowsAppliedView, stdout: &mut Output) {
             (what, false) => format!("was {what} (version {})", flow.version),
         };
         stdout.line(&format!("{name} {what}."));
+        if let Some(next) = flow.next {
+            let next = format_full_and_relative(next);
+            stdout.line(&format!("  A server starts its next run by its schedule at {next}."));
+        }
     }
 }
 
@@ -204,6 +210,11 @@ fn show_flow(flow: &FlowView, stdout: &mut Output) -> Result<(), CommandError> {
     }
     if let Some(why) = &flow.unusable {
         stdout.line(&text::visible(&format!("It cannot be used: {why}.")));
+    }
+    if let Some(schedule) = &flow.schedule {
+        let name = text::shell_word(&flow.flow);
+        let schedule = text::visible(schedule);
+        stdout.line(&format!("Schedule: {schedule}. Its next times: unstuck schedule show {name}"));
     }
     stdout.line(&format!("Open runs: {}.", flow.open));
     stdout.line("");

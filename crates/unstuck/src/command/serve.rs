@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::json;
-use unstuck_engine::engine::Engine;
+use unstuck_engine::engine::{Engine, Settings};
 use unstuck_engine::executor::Executor;
 use unstuck_engine::executor::emulation::EmulationExecutor;
 use unstuck_engine::executor::http::address::AddressRules;
@@ -96,7 +96,8 @@ fn execute(configuration: &Configuration, format: Format) -> CommandResult {
     let allow_run = configuration.flag(&table::ALLOW_RUN);
     let secrets = find_secrets(configuration.path(&table::SECRETS).map(Path::to_owned))?;
     let processes = allow_run.then(|| Processes::new(settings::max_load(configuration), secrets.clone()));
-    let engine = Engine::new(store, compile_flow(), engine::engine_settings(None)?)?;
+    let engine_settings = Settings { fires_schedules: true, ..engine::engine_settings(None)? };
+    let engine = Engine::new(store, compile_flow(), engine_settings)?;
     let executors = build_executors(settings::address_rules(configuration)?, processes.as_ref(), secrets);
     let runtime = Runtime::start(engine, executors, None);
     let exposed = check_exposure(listen, tls.is_some(), &runtime.handle(), &place.option)?;

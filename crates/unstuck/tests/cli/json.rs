@@ -106,7 +106,9 @@ fn policy_commands(policies: &str) -> Vec<(&'static str, Vec<&str>)> {
 }
 
 fn token_and_flow_documents(store: &Store, flow: &str) -> Vec<(&'static str, String, Value)> {
-    let commands: [(&str, &[&str]); 17] = [
+    let nightly =
+        store.write("nightly.yaml", "flow: nightly\nschedule: 0 3 * * *\nsteps: [{id: a, set: 1}]\n");
+    let commands: [(&str, &[&str]); 23] = [
         ("storeInfo", &["store", "info"]),
         ("storeCheck", &["store", "check"]),
         ("check", &["check", flow]),
@@ -124,6 +126,12 @@ fn token_and_flow_documents(store: &Store, flow: &str) -> Vec<(&'static str, Str
         ("doctor", &["doctor"]),
         ("configuration", &["serve", "--print-config"]),
         ("migration", &["flow", "migrate", "shapes", "--dry-run"]),
+        ("flowsApplied", &["flow", "apply", &nightly]),
+        ("schedules", &["schedule", "list"]),
+        ("changedSchedule", &["schedule", "pause", "nightly", "--reason", "moving"]),
+        ("changed", &["schedule", "fire", "nightly"]),
+        ("schedule", &["schedule", "show", "nightly"]),
+        ("flow", &["flow", "show", "nightly"]),
     ];
     let tell = |(name, command): (&'static str, &[&str])| {
         let ran = store.unstuck(&[command, &["-o", "json"]].concat());

@@ -137,6 +137,7 @@ const TYPED: &[(Shown, &str)] = &[
     (All, "unstuck errors"),
     (All, "unstuck bulk list"),
     (All, "unstuck bulk list --open"),
+    (All, "unstuck schedule list"),
     (All, "unstuck runs --state held"),
     (All, "unstuck runs --since soon"),
     (All, "unstuck runs --since 2030-01-31"),

@@ -84,6 +84,7 @@ struct Names {
 }
 
 fn fill_store(server: &Server) -> Names {
+    server.apply("flow: daily\nschedule: '@daily'\nsteps: [{id: a, set: 1}]\n").with(200);
     let run = server.start_run("broken");
     server.start_run("held");
     server.start_order("o-1");
@@ -125,7 +126,8 @@ fn body_of(operation: &str) -> Option<Value> {
         "beginBulk" => json!({"action": "resume", "flow": "broken"}),
         "resumeRun" | "pauseRun" | "unpauseRun" | "cancelRun" | "rerunRun" | "applyPolicies"
         | "migrateRun" | "migrateFlow" | "unpausePolicies" | "enablePolicy" | "disablePolicy"
-        | "pauseBulk" | "unpauseBulk" | "cancelBulk" => json!({}),
+        | "pauseBulk" | "unpauseBulk" | "cancelBulk" | "pauseSchedule" | "unpauseSchedule"
+        | "fireSchedule" => json!({}),
         _ => return None,
     })
 }
@@ -153,7 +155,7 @@ fn every_operation_answers_as_it_is_described() {
             ("{run}", names.run.as_str()),
             ("{group}", &names.group),
             ("{bulk}", &names.bulk),
-            ("{flow}", "order"),
+            ("{flow}", if path.starts_with("/v1/schedules") { "daily" } else { "order" }),
             ("{key}", "o-1"),
             ("{name}", "later"),
             ("{type}", "in-use"),

@@ -10,7 +10,19 @@ const SHOWN: &str = "127.0.0.1:7070";
 
 #[test]
 fn every_request_is_answered_as_the_page_says() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api.md");
+    let count = check_page("api.md");
+    assert!(count > 10, "{count} commands were run");
+}
+
+#[test]
+fn every_command_of_the_page_on_schedules_is_answered_as_it_says() {
+    let count = check_page("schedules.md");
+    assert!(count > 5, "{count} commands were run");
+}
+
+/// Types in all commands of a page, and returns how many there were.
+fn check_page(name: &str) -> usize {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
     let mut page = std::fs::read_to_string(&path).expect("the page is there");
     let server = Server::start_on(&Store::new(), &[]);
     let mut count = 0;
@@ -31,7 +43,7 @@ fn every_request_is_answered_as_the_page_says() {
             std::fs::write(&path, &page).expect("the page can be written");
         }
     }
-    assert!(count > 10, "{count} commands were run");
+    count
 }
 
 /// What stands between ```` ```word ```` and ```` ``` ````.
@@ -60,8 +72,13 @@ fn commands(block: &str) -> Vec<(&str, String)> {
 /// What a command says when it is typed into a shell.
 fn type_in(server: &Server, command: &str) -> String {
     let address = server.address.to_string();
+    let binary = Path::new(env!("CARGO_BIN_EXE_unstuck")).parent().expect("it is in a folder").to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths([binary].into_iter().chain(std::env::split_paths(&path)));
     let mut shell = Command::new("sh");
     shell
+        .env("PATH", path.expect("it is a path"))
+        .envs([("UNSTUCK_SERVER", format!("http://{address}").as_str()), ("USER", "ada"), ("TZ", "UTC")])
         .args(["-c", &command.replace(SHOWN, &address)])
         .current_dir(server.store.folder())
         .stdin(Stdio::null());
@@ -87,11 +104,17 @@ fn normalize(text: &str) -> String {
         let is_request = word
             .split_once('-')
             .is_some_and(|(begin, number)| begin.len() > 8 && is_hex(begin) && is_hex(number));
+        let is_date = word.len() == 10 && word.starts_with("20") && word.split('-').count() == 3;
         let is_clock = word.len() == 8 && word.split(':').count() == 3;
-        let is_span = word.ends_with('s') && word.starts_with(|letter: char| letter.is_ascii_digit());
-        let differs = is_id || is_time || is_cursor || is_request || is_clock || is_span;
+        let is_span =
+            word.ends_with(['s', 'm', 'h', 'd']) && word.starts_with(|letter: char| letter.is_ascii_digit());
+        let differs = is_id || is_time || is_cursor || is_request || is_date || is_clock || is_span;
         words += if differs { "#" } else { word };
         words += end;
+    }
+    // `19h 1m` is `19h` a minute earlier.
+    while words.contains("# #") {
+        words = words.replace("# #", "#");
     }
     // A slow machine says `1.2s ago`.
     words.replace("# ago", "just now")

@@ -22,6 +22,7 @@ mod repeats;
 mod roles;
 mod run_command;
 mod runs;
+mod schedules;
 mod starting;
 mod stops;
 mod support;

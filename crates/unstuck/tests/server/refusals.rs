@@ -204,6 +204,8 @@ fn things_that_are_not_there_are_named() {
         ("POST", "/v1/runs".to_owned(), Some(json!({"flow": "none"})), "flow"),
         ("GET", "/v1/policies/none".to_owned(), None, "policy"),
         ("GET", "/v1/bulk/bulk_0000000000000".to_owned(), None, "bulk"),
+        ("GET", "/v1/schedules/order".to_owned(), None, "schedule"),
+        ("POST", "/v1/schedules/order/fire".to_owned(), Some(json!({})), "schedule"),
         ("GET", "/problems/none".to_owned(), None, ""),
     ] {
         let answer = request(method, &path, body);

@@ -75,7 +75,8 @@ impl Ledger {
             Request::Start { ticket, .. }
             | Request::Command { ticket, .. }
             | Request::Forget { ticket, .. }
-            | Request::Bulk { ticket, .. } => {
+            | Request::Bulk { ticket, .. }
+            | Request::Schedule { ticket, .. } => {
                 if let Some(Actor::User(name)) = actor_of(request) {
                     self.actors.insert(name);
                 }
@@ -157,7 +158,7 @@ impl Ledger {
                 Request::Command { .. },
                 Answer::Done | Answer::Started(_) | Answer::Scheduled(_) | Answer::Unscheduled,
             ) => self.owed.push((request, answer)),
-            (Request::Executor(_) | Request::Lost { .. }, _) => {}
+            (Request::Executor(_) | Request::Lost { .. } | Request::Schedule { .. }, _) => {}
         }
         Ok(Meaning::Nothing)
     }
@@ -375,7 +376,11 @@ pub(super) fn matches_request(request: &Request, run: RunId, event: &Event, befo
             _ => false,
         },
         Request::Command { run: asked, command, .. } => *asked == run && matches_command(command, event),
-        Request::Forget { .. } | Request::Bulk { .. } | Request::Executor(_) | Request::Lost { .. } => false,
+        Request::Forget { .. }
+        | Request::Bulk { .. }
+        | Request::Schedule { .. }
+        | Request::Executor(_)
+        | Request::Lost { .. } => false,
     }
 }
 
@@ -383,7 +388,11 @@ fn actor_of(request: &Request) -> Option<Actor> {
     match request {
         Request::Start { start, .. } => Some(start.by.clone()),
         Request::Command { command, .. } => Some(command.actor()),
-        Request::Forget { .. } | Request::Bulk { .. } | Request::Executor(_) | Request::Lost { .. } => None,
+        Request::Forget { .. }
+        | Request::Bulk { .. }
+        | Request::Schedule { .. }
+        | Request::Executor(_)
+        | Request::Lost { .. } => None,
     }
 }
 
@@ -393,6 +402,7 @@ fn run_of(request: &Request) -> Option<RunId> {
         Request::Start { .. }
         | Request::Forget { .. }
         | Request::Bulk { .. }
+        | Request::Schedule { .. }
         | Request::Executor(_)
         | Request::Lost { .. } => None,
     }

@@ -21,9 +21,11 @@ pub(super) fn is_word(request: &Request) -> bool {
             word.ended_attempt().is_some() && !matches!(word, ExecutorReport::Freed(_))
         }
         Request::Lost { .. } => true,
-        Request::Start { .. } | Request::Command { .. } | Request::Forget { .. } | Request::Bulk { .. } => {
-            false
-        }
+        Request::Start { .. }
+        | Request::Command { .. }
+        | Request::Forget { .. }
+        | Request::Bulk { .. }
+        | Request::Schedule { .. } => false,
     }
 }
 

@@ -128,6 +128,11 @@ impl<A: TestStore, B: TestStore> Store for Twin<'_, A, B> {
         self.same(|oracle| oracle.lock_things(theirs, things), |store| store.lock_things(ours, things))
     }
 
+    fn fire_schedules(&mut self) {
+        self.oracle.fire_schedules();
+        self.store().fire_schedules();
+    }
+
     fn things(&mut self) -> Result<Vec<Thing>, StoreError> {
         self.same(Store::things, Store::things)
     }

@@ -91,6 +91,7 @@ pub(crate) fn send_request(directory: &Path, option: &str, request: &Request) ->
         | Request::Bulk(_)
         | Request::Start(_)
         | Request::Flows(_)
+        | Request::Schedule(_)
         | Request::Tokens(_) => PATIENCE,
     };
     let heard = exchange_lines(&mut stream, &line, patience).map_err(|error| match error.kind() {
