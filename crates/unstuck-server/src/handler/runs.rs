@@ -135,7 +135,8 @@ pub(crate) fn document_for(call: &Call, id: RunId) -> Result<String, Problem> {
         items: number("items"),
         leaves_out_payloads: !(wants_payloads && call.caller.reads_payloads()),
     };
-    let document = build_document_of(&call.service()?, call.app.reader(), id, options)?;
+    let service = call.service()?;
+    let document = build_document_of(&service, call.app.reader(), id, options)?;
     Ok(document.get().to_owned())
 }
 

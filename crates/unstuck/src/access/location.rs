@@ -116,8 +116,7 @@ impl StoreLocation {
         let of_environment =
             || std::env::var_os(CA_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
         let client = Client::new(address, user_name()).with_token(find_token()?);
-        let server =
-            Some(client.with_ca_file(ca_file.or_else(of_environment)).with_option(option.clone()));
+        let server = Some(client.with_ca_file(ca_file.or_else(of_environment)).with_option(option.clone()));
         Ok(StoreLocation { directory: PathBuf::new(), option, server })
     }
 

@@ -184,7 +184,7 @@ fn find(place: &StoreLocation, server: &Client, wanted: Option<&str>) -> Result<
     };
     // A name that is not found gets the sentence of every command.
     let Some((document, Some(cursor))) = server.get_run(&name).map_err(unanswered_query)? else {
-        place.read(Query::Show { run: name.clone() })?;
+        place.read(Query::show(name.clone()))?;
         return Err(CommandError::internal("the server has no stream of events; use a newer version"));
     };
     let run = read_document(&document)?;
