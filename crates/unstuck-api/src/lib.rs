@@ -16,6 +16,7 @@ pub mod owner;
 pub mod policies;
 mod problem;
 mod product;
+mod query;
 pub mod request;
 mod run;
 pub mod runs;

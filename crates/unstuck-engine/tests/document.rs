@@ -79,7 +79,7 @@ fn the_document_of_a_run_in_error() {
                     or exception handler applies"},
     ]);
     let steps = json!([
-        {"id": "fetch", "state": "error", "output": null, "error": open,
+        {"id": "fetch", "action": "media.fetch", "actionType": "TRANSFORM", "state": "error", "output": null, "error": open,
          "nextAutoResume": null, "nextAutoResumeReason": null, "rounds": 1, "attempts": [
             {"attempt": 1, "state": "stalled", "worker": "w1", "queuedAt": at(0), "startedAt": at(0),
              "endedAt": at(0), "progress": {"done": 1}, "error": {"cause": "reset",
@@ -87,12 +87,12 @@ fn the_document_of_a_run_in_error() {
             {"attempt": 2, "state": "stalled", "worker": "w", "queuedAt": at(5), "startedAt": at(5),
              "endedAt": at(5), "progress": null, "error": {"cause": "reset again", "reason": "processing"}},
          ]},
-        {"id": "upload", "state": "pending", "output": null, "error": null,
+        {"id": "upload", "action": "media.upload", "state": "pending", "output": null, "error": null,
          "nextAutoResume": null, "nextAutoResumeReason": null, "rounds": 0, "attempts": []},
     ]);
     let expected = json!({
         "id": run.to_string(), "generation": 1, "flow": "media", "version": "1", "key": "k-1",
-        "state": "error", "idle": false, "goOn": null, "input": {"url": "a"}, "output": null,
+        "priority": 0, "by": "tester", "state": "error", "idle": false, "goOn": null, "input": {"url": "a"}, "output": null,
         "createdAt": at(0), "updatedAt": at(5), "error": open,
         "nextAutoResume": null, "nextAutoResumeReason": null,
         "steps": steps,
@@ -338,6 +338,7 @@ fn an_explanation_travels() {
     world.attempt(run, "a", stall("reset"));
     let state = &world.runs[&run];
     let told = explain(state, &world.flow_of(state), &world.history[&run], world.now, &[]);
+    let call = |act: &str, body: Value| json!({"method": "POST", "path": format!("/v1/runs/{run}/{act}"), "body": body});
     let expected = json!({
         "run": run.to_string(), "at": at(0), "state": "waiting", "idle": false, "goOn": null,
         "headline": format!("{run} of flow `f` is waiting: `a` is retried in 9s"),
@@ -351,10 +352,10 @@ fn an_explanation_travels() {
                      "why": "attempt 1 stalled: reset. Retrying in 9s (retryStrategy)"}],
         "next": [{"at": at(9), "what": "`a` is retried (attempt 2)"}],
         "can": [
-            {"command": format!("unstuck resume {run} a"), "what": "retry now, in a new round with full budgets"},
-            {"command": format!("unstuck pause {run}"),
+            {"command": format!("unstuck resume {run} a"), "call": call("resume", json!({"step": "a"})), "what": "retry now, in a new round with full budgets"},
+            {"command": format!("unstuck pause {run}"), "call": call("pause", json!({})),
              "what": "let running attempts finish and start nothing new"},
-            {"command": format!("unstuck cancel {run}"),
+            {"command": format!("unstuck cancel {run}"), "call": call("cancel", json!({})),
              "what": "cancel the run: running attempts are stopped, children are cancelled"},
         ],
     });

@@ -52,6 +52,27 @@ pub(crate) fn explain_named_run(
     explain_run(service, reader, run)
 }
 
+/// Explains a run that is given by name on a page of so many columns, with the command that continues it; or only what
+/// follows what happened.
+pub(crate) fn explain_on_page(
+    service: &Service,
+    reader: &dyn Reader,
+    name: &str,
+    columns: Option<usize>,
+    without_happened: bool,
+) -> Result<String, ServiceError> {
+    let explained = explain_named_run(service, reader, name)?;
+    let columns = columns.unwrap_or(COLUMNS);
+    if without_happened {
+        return Ok(explained.rest(&service.option, columns));
+    }
+    let page = explained.format_page(&service.option, columns);
+    Ok(match explained.continue_command() {
+        Some(go_on) => format!("{page}\nTo continue the run:\n  {go_on}\n"),
+        None => page,
+    })
+}
+
 /// Explains a run: collects the states and causes of its descendants, the holders of slots and the pause of policies,
 /// which the core's explanation needs.
 pub fn explain_run(service: &Service, reader: &dyn Reader, run: RunId) -> Result<ExplainedRun, ServiceError> {

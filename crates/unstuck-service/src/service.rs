@@ -171,17 +171,8 @@ impl Service {
                 let explained = explain::explain_named_run(self, reader, run)?;
                 to_json(&explained.build_document(&self.option))
             }
-            Query::ExplainPage { run, columns, without_happened: true } => {
-                let explained = explain::explain_named_run(self, reader, run)?;
-                to_json(&explained.rest(&self.option, columns.unwrap_or(explain::COLUMNS)))
-            }
-            Query::ExplainPage { run, columns, without_happened: false } => {
-                let explained = explain::explain_named_run(self, reader, run)?;
-                let page = explained.format_page(&self.option, columns.unwrap_or(explain::COLUMNS));
-                to_json(&match explained.continue_command() {
-                    Some(go_on) => format!("{page}\nTo continue the run:\n  {go_on}\n"),
-                    None => page,
-                })
+            Query::ExplainPage { run, columns, without_happened } => {
+                to_json(&explain::explain_on_page(self, reader, run, *columns, *without_happened)?)
             }
             Query::History { run, after, limit } => {
                 to_json(&history::load_history_page(reader, flows, run, *after, *limit)?)

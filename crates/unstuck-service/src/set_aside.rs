@@ -175,7 +175,7 @@ mod tests {
         for command in ["unstuck cancel run_", "unstuck show run_"] {
             assert!(explained.contains(command), "{explained}");
         }
-        assert!(shown.contains("\"id\":\"w\",\"state\":\"waiting\""), "{shown}");
+        assert!(shown.contains("\"action\":\"nightly.w\",\"state\":\"waiting\""), "{shown}");
     }
 
     /// What `explain` offers is done as it is printed: the run is cancelled, then forgotten.

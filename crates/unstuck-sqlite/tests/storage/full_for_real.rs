@@ -67,7 +67,7 @@ fn a_limit_of_the_size_of_files_is_a_full_disk() {
         });
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let script = r#"trap "" XFSZ; ulimit -S -f 800; exec "$@""#;
+    let script = r#"trap "" XFSZ; ulimit -S -f 1600; exec "$@""#;
     let test = "full_for_real::a_limit_of_the_size_of_files_is_a_full_disk";
     assert_passed(&again(shell(false, script, folder.path()), test));
 }

@@ -498,7 +498,12 @@ impl<S: Store> Driver<S> {
             max_nesting: MAX_NESTING,
             homes: &Homes::default(),
         };
-        Ok(decide(&mut working.run, command, &mut context).map(|decision| working.record(decision, batch)))
+        let decided = decide(&mut working.run, command, &mut context);
+        // A run that was moved is woken by the version that it was moved to.
+        if next_flow.is_some() && decided.is_ok() {
+            working.flow = next_flow;
+        }
+        Ok(decided.map(|decision| working.record(decision, batch)))
     }
 }
 

@@ -32,6 +32,8 @@ fn the_document_has_every_field() {
         "flow",
         "version",
         "key",
+        "priority",
+        "by",
         "state",
         "input",
         "output",
@@ -56,6 +58,8 @@ fn the_document_has_every_field() {
     let step = &run["steps"][0];
     let mut wanted = vec![
         "id",
+        "action",
+        "actionType",
         "state",
         "output",
         "error",

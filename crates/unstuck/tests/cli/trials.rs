@@ -82,7 +82,7 @@ fn a_preview_and_a_backtest_agree_with_what_is_then_done() {
     assert_eq!(taken(&preview).len(), 2, "{preview:#}");
     assert_eq!(taken(&backtest), taken(&preview));
     assert_eq!(json_of(&store, &["runs"]), before, "neither changes anything");
-    assert_eq!(json_of(&store, &["policy", "list"]), json!({"policies": [], "next": null}));
+    assert_eq!(json_of(&store, &["policy", "list"]), json!({"policies": [], "next": null, "version": 0}));
 
     assert_eq!(store.unstuck(&["policy", "load", &file]).code, 0);
     assert!(scheduled(&store, "resets").is_empty(), "what is in error already stays as it is");
