@@ -62,6 +62,9 @@ pub struct AppliedFlowView {
     /// When a server starts the next run of it by its schedule.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::json_form::optional_time")]
     pub next: Option<Timestamp>,
+    /// What came of moving runs of earlier versions to it, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<MigrationView>,
 }
 
 /// A page of flows.

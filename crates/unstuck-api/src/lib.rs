@@ -29,5 +29,6 @@ pub use explanation::{ApiCall, Because, Explanation, Happened, Next, Possible};
 pub use problem::{ProblemDocument, ProblemPart, ProblemSubject, ProblemType, VoidToken};
 pub use product::{PastAttempt, Previous, Product};
 pub use run::{
-    Acknowledged, Attempt, Decision, Error, Handler, ItemsView, PoliciesPaused, Run, SetAside, Step,
+    Acknowledged, Attempt, Decision, Error, Handler, ItemsView, PoliciesPaused, Run, SetAside, SignalLine,
+    SignalsView, Step,
 };

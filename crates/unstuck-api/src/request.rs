@@ -65,6 +65,9 @@ pub enum FlowOperation {
         directory: String,
         /// Whether nothing is changed.
         dry_run: bool,
+        /// Whether runs of earlier versions are moved to these.
+        #[serde(default)]
+        migrate: bool,
     },
     /// A flow, or a version of it, can be started no more.
     Delete { flow: String, version: Option<String> },
@@ -434,7 +437,9 @@ impl Request {
             Request::Query(query) => matches!(query, Query::Trial(_)),
             Request::Policies(request) => applies(request),
             Request::Bulk(request) => matches!(request.what, BulkOperation::Begin(_)),
-            Request::Flows(request) => matches!(request.what, FlowOperation::Migrate(_)),
+            Request::Flows(request) => {
+                matches!(request.what, FlowOperation::Migrate(_) | FlowOperation::Apply { migrate: true, .. })
+            }
             Request::Change(_) | Request::Start(_) | Request::Tokens(_) | Request::Schedule(_) => false,
         }
     }

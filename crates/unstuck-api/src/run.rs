@@ -180,6 +180,24 @@ pub struct ItemsView {
     pub next: Option<String>,
 }
 
+/// The signals that wait in a run until a step consumes them, by name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignalsView {
+    pub run: String,
+    pub signals: Vec<SignalLine>,
+}
+
+/// The waiting signals of one name.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SignalLine {
+    pub name: String,
+    pub waiting: u32,
+    /// When the oldest of them came.
+    pub oldest: Option<String>,
+}
+
 /// One attempt.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -415,12 +415,13 @@ fn bulk_body(new: &NewBulk) -> BulkBody {
 
 fn call_of_flows(what: &FlowOperation, reason: Option<String>) -> HttpCall {
     match what {
-        FlowOperation::Apply { text, dry_run, .. } => HttpCall {
+        FlowOperation::Apply { text, dry_run, migrate, .. } => HttpCall {
             body: Some(text.clone()),
             content: "application/yaml",
             ..HttpCall::new("POST", &["v1", "flows"])
         }
-        .with("dryRun", dry_run.then_some(true)),
+        .with("dryRun", dry_run.then_some(true))
+        .with("migrate", migrate.then_some(true)),
         FlowOperation::Delete { flow, version } => {
             HttpCall::delete(&["v1", "flows", flow]).with("version", version.as_ref())
         }

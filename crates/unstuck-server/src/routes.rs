@@ -183,12 +183,20 @@ pub(crate) static ROUTES: &[Route] = &[
     // Flows.
     route(Post, "/v1/flows", ADMINS, "applyFlows", Change(flows::apply))
         .about("Applies a file of flows, as a whole or not at all.")
-        .with(&[DRY, REASON])
+        .with(&[
+            DRY,
+            parameter("migrate", ParameterKind::Flag, "Whether runs of earlier versions are moved to these, the first 100 of each flow."),
+            REASON,
+        ])
         .takes(BodyKind::File, "flowFile")
         .gives(200, "flowsApplied"),
     route(Get, "/v1/flows", RUN_READERS, "listFlows", Query(flows::list))
         .about("The flows that can be started, by name.")
-        .with(&[LIMIT, AFTER])
+        .with(&[
+            parameter("label", ParameterKind::Text, "With this label, as `team:billing`.").repeated(),
+            LIMIT,
+            AFTER,
+        ])
         .gives(200, "flows"),
     route(Get, "/v1/flows/{flow}", RUN_READERS, "getFlow", Query(flows::show))
         .about("A version of a flow: the newest, or the one that is named.")
@@ -251,6 +259,9 @@ pub(crate) static ROUTES: &[Route] = &[
             AFTER,
         ])
         .gives(200, "items"),
+    route(Get, "/v1/runs/{run}/signals", READERS, "listSignals", Query(runs::signals))
+        .about("Signals that wait until a step consumes them.")
+        .gives(200, "signals"),
     route(Get, "/v1/runs/{run}/payload", RUN_READERS, "getPayload", Query(runs::payload))
         .about("An input or output, as it is.")
         .with(&[parameter("of", ParameterKind::Text, "`input`, `output`, or of a step or item: `fetch.input`, `fetch[3].output`.")])

@@ -1,5 +1,6 @@
 //! Flows that are applied, listed and deleted.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -17,10 +18,10 @@ use unstuck_engine::call::Call;
 use unstuck_engine::read_flows::ReadFlows;
 use unstuck_engine::runtime::Handle;
 use unstuck_flow::Problem;
-use unstuck_store::contract::{Applied, FlowRecord, Reader};
+use unstuck_store::contract::{Applied, FlowRecord, ListedFlow, Reader};
 
 use crate::list::MOST;
-use crate::migrate;
+use crate::migrate::{self, Target};
 use crate::problem::flow_part;
 use crate::service::{Service, ServiceError, now, to_json};
 use crate::start_run::check_runs_nothing;
@@ -59,18 +60,28 @@ pub(crate) fn change_flows(
 ) -> Result<String, ServiceError> {
     let (by, reason) = (Actor::User(request.by.into()), request.reason.map(Arc::from));
     match request.what {
-        FlowOperation::Apply { text, file, directory, dry_run } => {
+        FlowOperation::Apply { text, file, directory, dry_run, migrate } => {
             let file = FlowFile { text, file, directory };
             let (flows, warnings) = load_flows(handle.reader(), &file)?;
             if !service.allow_run {
                 flows.iter().try_for_each(check_runs_nothing)?;
             }
-            let next: Vec<Option<Timestamp>> = flows.iter().map(find_next_time).collect();
-            let command = FlowCommand::Apply(ApplyFlows { flows, by, reason, is_dry_run: dry_run });
-            let outcome = handle.change_flows_as(command, call.clone())?;
+            let apply = ApplyFlows {
+                flows: flows.clone(),
+                by: by.clone(),
+                reason: reason.clone(),
+                is_dry_run: dry_run,
+            };
+            let outcome = handle.change_flows_as(FlowCommand::Apply(apply), call.clone())?;
             let mut view = build_applied_view(&outcome, &warnings, dry_run);
-            for (flow, next) in view.flows.iter_mut().zip(next) {
-                flow.next = next;
+            let applied = outcome.applied.iter().zip(&flows);
+            for (line, ((record, _), flow)) in view.flows.iter_mut().zip(applied) {
+                line.next = find_next_time(flow);
+                if migrate {
+                    let to = Target { record, flow, is_dry_run: dry_run };
+                    let who = (by.clone(), reason.clone());
+                    line.migration = Some(migrate::migrate_to(service, handle, to, who, call)?);
+                }
             }
             to_json(&view)
         }
@@ -99,38 +110,68 @@ fn build_applied_view(outcome: &FlowsOutcome, warnings: &[Problem], is_dry_run: 
         id: record.id.to_string(),
         what: what.word().to_owned(),
         next: None,
+        migration: None,
     });
     let warnings = warnings.iter().cloned().map(flow_part).collect();
     FlowsAppliedView { flows: flows.collect(), warnings, dry_run: is_dry_run }
 }
 
-/// Returns a page of the flows that can be started, in order of their names.
+/// Returns a page of the flows that can be started, in order of their names, of those that have all these labels.
 pub fn list_flows(
     reader: &dyn Reader,
     flows: &ReadFlows,
+    labels: &[(String, String)],
     after: Option<&str>,
     limit: usize,
 ) -> Result<FlowsView, ServiceError> {
     let limit = limit.clamp(1, MOST);
-    let mut found = reader.flow_names(after, limit + 1)?;
-    let next = (found.len() > limit).then(|| found[limit - 1].name.to_string());
-    found.truncate(limit);
-    let lines = found.into_iter().map(|listed| {
-        let flow = flows.get(reader, listed.newest.id).ok();
-        let (applied_at, by) = describe_applied(listed.newest.applied.as_ref());
-        FlowLine {
-            flow: listed.name.to_string(),
-            version: listed.newest.version.to_string(),
-            id: listed.newest.id.to_string(),
-            description: flow.as_ref().and_then(|flow| flow.description.clone()),
-            labels: flow.map(|flow| flow.labels.clone()).unwrap_or_default(),
-            versions: listed.versions,
-            open: listed.open,
-            applied_at,
-            by,
+    let mut lines = Vec::new();
+    let mut place = after.map(str::to_owned);
+    for _ in 0..MOST_PAGES {
+        let found = reader.flow_names(place.as_deref(), limit + 1)?;
+        let more = found.len() > limit;
+        for (number, listed) in (1..).zip(found.into_iter().take(limit)) {
+            place = Some(listed.name.to_string());
+            let line = build_flow_line(reader, flows, &listed);
+            if has_labels(&line.labels, labels) {
+                lines.push(line);
+            }
+            if lines.len() == limit && (more || number < limit) {
+                return Ok(FlowsView { flows: lines, next: place });
+            }
         }
-    });
-    Ok(FlowsView { flows: lines.collect(), next })
+        if !more {
+            return Ok(FlowsView { flows: lines, next: None });
+        }
+    }
+    Ok(FlowsView { flows: lines, next: place })
+}
+
+/// So many pages are looked at for one that has labels; it may be short, although more follow.
+const MOST_PAGES: usize = 10;
+
+fn build_flow_line(reader: &dyn Reader, flows: &ReadFlows, listed: &ListedFlow) -> FlowLine {
+    let flow = flows.get(reader, listed.newest.id).ok();
+    let (applied_at, by) = describe_applied(listed.newest.applied.as_ref());
+    FlowLine {
+        flow: listed.name.to_string(),
+        version: listed.newest.version.to_string(),
+        id: listed.newest.id.to_string(),
+        description: flow.as_ref().and_then(|flow| flow.description.clone()),
+        labels: flow.map(|flow| flow.labels.clone()).unwrap_or_default(),
+        versions: listed.versions,
+        open: listed.open,
+        applied_at,
+        by,
+    }
+}
+
+/// Whether all names that are wanted are there, each with one of its values.
+fn has_labels(labels: &BTreeMap<String, String>, wanted: &[(String, String)]) -> bool {
+    wanted.iter().all(|(name, _)| {
+        let value = labels.get(name);
+        value.is_some_and(|value| wanted.iter().any(|one| one.0 == *name && one.1 == *value))
+    })
 }
 
 /// Returns a version of a flow: the one that is named, deleted or not, or the newest that can be started.

@@ -36,6 +36,7 @@ pub mod schedules;
 pub mod service;
 pub mod set_aside;
 pub mod show;
+pub mod signals;
 pub mod start_run;
 pub mod status;
 pub mod tokens;

@@ -96,25 +96,63 @@ pub(crate) fn migrate_flow(
     service: &Service,
     handle: &Handle,
     wanted: &MigrateFlow,
-    (by, reason): (Actor, Option<Arc<str>>),
+    who: (Actor, Option<Arc<str>>),
     call: &Call,
 ) -> Result<MigrationView, ServiceError> {
     let reader = handle.reader();
-    let target = find_usable_version(reader, &wanted.flow, wanted.to.as_deref())?;
-    let flow = load_target(service, reader, &target)?;
-    let (runs, next) = if wanted.runs.is_empty() {
-        list_open_runs(reader, wanted, target.id)?
+    let record = find_usable_version(reader, &wanted.flow, wanted.to.as_deref())?;
+    let flow = load_target(service, reader, &record)?;
+    let found = if wanted.runs.is_empty() {
+        list_open_runs(reader, wanted, record.id)?
     } else {
         (find_named_runs(service, reader, wanted)?, None)
     };
+    let to = Target { record: &record, flow: &flow, is_dry_run: wanted.dry_run };
+    move_runs(service, handle, found, to, who, call)
+}
+
+/// Moves the newest runs of earlier versions to one that was applied just now, or would be.
+pub(crate) fn migrate_to(
+    service: &Service,
+    handle: &Handle,
+    to: Target<'_>,
+    who: (Actor, Option<Arc<str>>),
+    call: &Call,
+) -> Result<MigrationView, ServiceError> {
+    let wanted =
+        MigrateFlow { flow: to.record.name.to_string(), limit: MIGRATED_AT_ONCE, ..MigrateFlow::default() };
+    let found = list_open_runs(handle.reader(), &wanted, to.record.id)?;
+    move_runs(service, handle, found, to, who, call)
+}
+
+/// Runs that are moved when a file is applied; a migration that goes on moves the others.
+const MIGRATED_AT_ONCE: usize = 100;
+
+/// The version that runs are moved to.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) record: &'a FlowRecord,
+    pub(crate) flow: &'a Flow,
+    /// Whether it is only said which could be.
+    pub(crate) is_dry_run: bool,
+}
+
+fn move_runs(
+    service: &Service,
+    handle: &Handle,
+    (runs, next): (Vec<RunId>, Option<String>),
+    to: Target<'_>,
+    (by, reason): (Actor, Option<Arc<str>>),
+    call: &Call,
+) -> Result<MigrationView, ServiceError> {
     // Each run has an entry of its own in the audit; what is repeated finds that it is done.
     let call = Call { idempotency: None, expected: None, ..call.clone() };
-    let mut view = MigrationView { next, ..new_view(&target, wanted.dry_run) };
+    let mut view = MigrationView { next, ..new_view(to.record, to.is_dry_run) };
     for run in runs {
-        let result = if wanted.dry_run {
-            preview(service, reader, run, &flow)
+        let result = if to.is_dry_run {
+            preview(service, handle.reader(), run, to.flow)
         } else {
-            let command = Command::Migrate { to: target.id, by: by.clone(), reason: reason.clone() };
+            let command = Command::Migrate { to: to.record.id, by: by.clone(), reason: reason.clone() };
             match handle.command_call(run, command, call.clone()) {
                 Ok(_) => Ok(()),
                 Err(EngineError::Refused(refusal)) => Err(refusal),

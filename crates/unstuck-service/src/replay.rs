@@ -117,6 +117,7 @@ pub fn describe_flows(
             id: id.to_string(),
             what: what.word().to_owned(),
             next: None,
+            migration: None,
         }));
     }
     Ok(FlowsAppliedView { flows: applied, warnings: Vec::new(), dry_run: false })

@@ -209,7 +209,7 @@ impl Service {
                 to_json(&bulk::list_targets(reader, flows, (bulk, *result), *from, *limit)?)
             }
             Query::Flows { after, limit } => {
-                to_json(&apply_flows::list_flows(reader, flows, after.as_deref(), *limit)?)
+                to_json(&apply_flows::list_flows(reader, flows, &[], after.as_deref(), *limit)?)
             }
             Query::Flow { flow, version } => {
                 to_json(&apply_flows::show_flow(reader, flows, flow, version.as_deref())?)

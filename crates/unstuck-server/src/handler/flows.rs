@@ -8,7 +8,7 @@ use unstuck_core::id::FlowId;
 use unstuck_service::apply_flows::{list_flows, list_versions, show_flow};
 use unstuck_service::service::name_similar_flow;
 
-use super::runs::PAGE;
+use super::runs::{PAGE, read_label};
 use crate::answer::{Answer, Content};
 use crate::call::Call;
 use crate::problem::Problem;
@@ -30,8 +30,9 @@ pub(crate) fn apply(call: &Call) -> Answered {
         return Err(Problem::from(problem));
     }
     let dry_run = call.parameters.flag("dryRun").unwrap_or(false);
+    let migrate = call.parameters.flag("migrate").unwrap_or(false);
     let directory = app.settings.directory.to_string();
-    change(call, FlowOperation::Apply { text, file: "body".to_owned(), directory, dry_run })
+    change(call, FlowOperation::Apply { text, file: "body".to_owned(), directory, dry_run, migrate })
 }
 
 fn change(call: &Call, what: FlowOperation) -> Answered {
@@ -41,7 +42,9 @@ fn change(call: &Call, what: FlowOperation) -> Answered {
 
 pub(crate) fn list(call: &Call) -> Answered {
     let after = call.parameters.text("after");
-    Answer::view(&list_flows(call.app.reader(), &call.app.service.flows, after, call.limit(PAGE))?)
+    let labels: Vec<_> = call.parameters.all("label").map(read_label).collect::<Result<_, _>>()?;
+    let flows = &call.app.service.flows;
+    Answer::view(&list_flows(call.app.reader(), flows, &labels, after, call.limit(PAGE))?)
 }
 
 /// Shows a version of a flow.

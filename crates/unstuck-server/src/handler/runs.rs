@@ -10,6 +10,7 @@ use unstuck_api::runs::RunState;
 use unstuck_core::id::RunId;
 use unstuck_service::run_name::find_run;
 use unstuck_service::show::build_document_of;
+use unstuck_service::signals::list_signals;
 
 use crate::answer::{Answer, Content};
 use crate::call::{Call, EVENTS_HEADER};
@@ -150,6 +151,11 @@ pub(crate) fn items(call: &Call) -> Answered {
         after: call.parameters.owned("after"),
         leaves_out_payloads: !call.caller.reads_payloads(),
     }))
+}
+
+/// Lists the signals that wait.
+pub(crate) fn signals(call: &Call) -> Answered {
+    Answer::view(&list_signals(call.app.reader(), &call.app.service.flows, call.part("run"))?)
 }
 
 /// Answers with an input or output, as it is.

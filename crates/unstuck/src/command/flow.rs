@@ -81,7 +81,13 @@ impl Apply {
         let source = Source::read(&self.file)?;
         let directory = source.directory();
         let Source { file, text } = source;
-        let what = FlowOperation::Apply { text, file: file.clone(), directory, dry_run: self.dry_run };
+        let what = FlowOperation::Apply {
+            text,
+            file: file.clone(),
+            directory,
+            dry_run: self.dry_run,
+            migrate: false,
+        };
         let answer = place.change_flows(what).map_err(|error| error.in_file(&file))?;
         let mut stdout = Output::stdout();
         match format {

@@ -57,6 +57,30 @@ fn flows_are_listed_by_name_page_by_page() {
 }
 
 #[test]
+fn flows_are_found_by_their_labels() {
+    let server = Server::start();
+    for (flow, labels) in [("a", "{team: x, tier: '1'}"), ("b", "{team: y}"), ("c", "{team: x}"), ("d", "{}")]
+    {
+        server.apply(&format!("flow: {flow}\nlabels: {labels}\nsteps: [{{id: only, set: 1}}]\n")).with(200);
+    }
+    for (filter, wanted, next) in [
+        ("label=team:x", vec!["a", "c"], None),
+        ("label=team:x&label=team:y", vec!["a", "b", "c"], None),
+        ("label=team:x&label=tier:1", vec!["a"], None),
+        ("label=team:z", vec![], None),
+        ("label=team:x&limit=1", vec!["a"], Some("a")),
+        ("label=team:x&limit=1&after=a", vec!["c"], Some("c")),
+        ("label=team:y&limit=1", vec!["b"], Some("b")),
+    ] {
+        let page = server.get(&format!("/v1/flows?{filter}")).with(200);
+        let names: Vec<_> =
+            page["flows"].as_array().expect("a list").iter().map(|line| &line["flow"]).collect();
+        assert_eq!((json!(names), page["next"].as_str()), (json!(wanted), next), "{filter}");
+    }
+    assert_eq!(server.get("/v1/flows?label=team").problem().1, "bad-request");
+}
+
+#[test]
 fn a_flow_that_open_runs_need_is_not_deleted() {
     let server = Server::start();
     let run = server.start_order("o-1");

@@ -23,6 +23,7 @@ mod roles;
 mod run_command;
 mod runs;
 mod schedules;
+mod signals;
 mod starting;
 mod stops;
 mod support;

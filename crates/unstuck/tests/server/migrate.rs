@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::client::Request;
 use crate::support::Server;
 
 const SECOND: &str = "\
@@ -144,4 +145,30 @@ fn the_command_moves_runs_of_a_server() {
     assert_eq!((code, said.as_str()), (0, "No items.\n"));
     let (code, said) = server.store.run(&["show", "o-1", "--server", &url]);
     assert!(code == 0 && said.contains("priority   4"), "{said}");
+}
+
+#[test]
+fn a_file_can_be_applied_and_its_runs_moved_in_one_request() {
+    let server = Server::start();
+    let run = server.start_order("o-1");
+    let apply = |query: &str, file: &str| -> Value {
+        let request = Request::new("POST", &format!("/v1/flows?{query}")).body("application/yaml", file);
+        server.ask(&request).with(200)["flows"][0].clone()
+    };
+    let version = || server.get(&format!("/v1/runs/{run}")).with(200)["version"].clone();
+    let tried = apply("migrate=true&dryRun=true", SECOND);
+    assert_eq!(
+        (&tried["what"], &tried["migration"]["moved"], &tried["migration"]["dryRun"], version()),
+        (&json!("changed"), &json!(1), &json!(true), json!("1"))
+    );
+    let tried = apply("migrate=true&dryRun=true", OTHER);
+    let kept = &tried["migration"]["notMoved"][0];
+    assert_eq!((&kept["run"], &kept["step"]), (&json!(run), &json!("total")), "{tried}");
+    let moved = apply("migrate=true", SECOND);
+    assert_eq!((&moved["version"], &moved["migration"]["moved"]), (&json!("2"), &json!(1)));
+    assert_eq!(version(), "2");
+    let again = apply("migrate=true", SECOND);
+    assert_eq!((&again["what"], &again["migration"]["total"]), (&json!("unchanged"), &json!(0)));
+    let without = apply("", SECOND);
+    assert_eq!(without.get("migration"), None);
 }

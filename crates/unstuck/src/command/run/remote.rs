@@ -122,7 +122,8 @@ fn load(
 /// the file.
 fn apply(place: &StoreLocation, source: &Source, flows: &[Flow], name: &str) -> Result<String, CommandError> {
     let (text, file, directory) = (source.text.clone(), source.file.clone(), source.directory());
-    let applied = place.change_flows(FlowOperation::Apply { text, file, directory, dry_run: false });
+    let applied =
+        place.change_flows(FlowOperation::Apply { text, file, directory, dry_run: false, migrate: false });
     match applied {
         Ok(answer) => {
             let view: FlowsAppliedView = answer.read()?;
