@@ -22,6 +22,7 @@ mod run;
 pub mod runs;
 pub mod schedules;
 pub mod status;
+pub mod store;
 pub mod tokens;
 pub mod trials;
 

@@ -16,6 +16,7 @@ use crate::metrics::Metrics;
 use crate::rates::RateLimiter;
 use crate::run_waiters::RunWaiters;
 use crate::settings::ServerSettings;
+use crate::store_jobs::StoreJobs;
 
 /// A server without its sockets.
 pub struct App {
@@ -48,6 +49,7 @@ pub struct App {
     pub(crate) rates: RateLimiter,
     /// Changes under an idempotency key that are being carried out.
     pub(crate) in_flight: InFlight,
+    pub(crate) store_jobs: StoreJobs,
     /// Called by the store; it stops when this is dropped.
     _watcher: OnChange,
 }
@@ -79,6 +81,7 @@ impl App {
             token_uses: TokenUses::default(),
             rates,
             in_flight: InFlight::default(),
+            store_jobs: StoreJobs::default(),
             _watcher: watcher,
         }
     }

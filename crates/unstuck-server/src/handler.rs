@@ -10,6 +10,7 @@ pub(crate) mod runs;
 pub(crate) mod schedules;
 pub(crate) mod server;
 pub(crate) mod start;
+pub(crate) mod store;
 pub(crate) mod tokens;
 
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};

@@ -7,7 +7,7 @@ use unstuck_service::change_teller::EventClass;
 use crate::access::Access;
 use crate::body::BodyKind;
 use crate::handler::{
-    audit, bulk, change_run, errors, flows, policies, runs, schedules, server, start, tokens,
+    audit, bulk, change_run, errors, flows, policies, runs, schedules, server, start, store, tokens,
 };
 use crate::parameter::{Parameter, ParameterKind};
 use crate::route::Handler::{Async, Change, Direct, Query};
@@ -153,6 +153,19 @@ pub(crate) static ROUTES: &[Route] = &[
     route(Get, "/v1/status", READERS, "getStatus", Query(runs::status))
         .about("What needs a person, what comes next, and how many runs there are.")
         .gives(200, "status"),
+    route(Get, "/v1/store", ADMINS, "getStore", Query(store::info))
+        .about("Where the store is and what it holds.")
+        .gives(200, "storeInfo"),
+    route(Post, "/v1/store/checks", ADMINS, "checkStore", Change(store::check))
+        .about("Begins a check of all that the data alone can prove.")
+        .gives(202, "storeJob"),
+    route(Post, "/v1/store/copies", ADMINS, "copyStore", Change(store::copy))
+        .about("Begins a copy of the store, in the folder that is configured for copies.")
+        .takes(BodyKind::Json, "storeCopyBody")
+        .gives(202, "storeJob"),
+    route(Get, "/v1/store/jobs/{job}", ADMINS, "getStoreJob", Direct(store::job))
+        .about("How far a check or a copy is, and what came of it.")
+        .gives(200, "storeJob"),
     route(Get, "/v1/tokens", ADMINS, "listTokens", Query(tokens::list))
         .about("Tokens of the API, newest first, without their secrets.")
         .with(&[parameter("all", ParameterKind::Flag, "Revoked and expired ones too.")])

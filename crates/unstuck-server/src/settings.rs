@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::store_jobs::StoreTool;
+
 /// What a server is called, and what it refuses.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
@@ -13,6 +15,7 @@ pub struct ServerSettings {
     pub directory: Arc<str>,
     /// The folder of the store, whose disk is watched.
     pub store: PathBuf,
+    pub store_tool: StoreTool,
     pub limits: Limits,
     pub rates: Rates,
     /// Whether changes by people are refused without a reason.

@@ -23,6 +23,7 @@ macro_rules! settings {
 settings! {
     LISTEN = Setting::new("listen", Address, Is("127.0.0.1:7070"), "The address to listen on; port 0 takes a free one.");
     STORE = Setting::new("store", Path, Unset("`unstuck` in the folder for user data"), "The folder of the store.");
+    COPIES = Setting::new("copies", Path, Unset("copies are refused"), "The folder in which `POST /v1/store/copies` makes copies of the store.");
     NAME = Setting::new("name", Text, Unset("the name of the machine"), "The name of this server, for people.");
     ALLOW_RUN = Setting::new("allowRun", Flag, Is("false"), "Execute `run:` steps, which are commands of this machine. Whoever may apply flows can then execute anything as this user.");
     MAX_LOAD = Setting::new("maxLoad", Number(1, MILLION), Unset("twice the cores, at least 4"), "The total load that local processes may take at once; needs `allowRun`.");

@@ -8,7 +8,7 @@ use unstuck_api::ProblemType;
 
 use crate::client::{Answer, Request};
 use crate::event_stream::EventStream;
-use crate::support::Server;
+use crate::support::{FLOWS, Server, Store, wait_until};
 
 /// The description, and which of its operations have been called.
 struct Description {
@@ -112,6 +112,7 @@ fn body_of(operation: &str) -> Option<Value> {
         "acknowledgeErrors" | "pausePolicies" => json!({"reason": "known"}),
         "chooseForStep" => json!({"step": "fetch", "choice": "retry"}),
         "completeStep" | "skipStep" => json!({"step": "fetch"}),
+        "copyStore" => json!({}),
         "createToken" => json!({"name": "ops", "role": "operator"}),
         "enablePolicies" | "disablePolicies" | "deletePolicies" => json!({"names": ["later"]}),
         "signalRun" => json!({"name": "approve"}),
@@ -187,13 +188,15 @@ fn every_operation_answers_as_it_is_described() {
 }
 
 /// What needs a run or a bulk action of its own to go well.
-const TRIED_APART: [&str; 17] = [
+const TRIED_APART: [&str; 19] = [
     "cancelBulk",
     "cancelRun",
     "chooseForStep",
     "completeStep",
+    "copyStore",
     "deleteFlow",
     "forgetRun",
+    "getStoreJob",
     "migrateRun",
     "pauseBulk",
     "pauseRun",
@@ -209,7 +212,10 @@ const TRIED_APART: [&str; 17] = [
 
 #[test]
 fn what_is_answered_only_sometimes_is_described_too() {
-    let server = Server::start();
+    let store = Store::new();
+    let copies = store.folder().join("copies");
+    let server = Server::start_on(&store, &["--copies", copies.to_str().expect("a plain path")]);
+    server.apply(FLOWS).with(200);
     let mut description = Description::of(&server);
     let run = server.start_run("held");
     description.check("startRun", &server.post("/v1/runs?wait=30s", &json!({"flow": "quick", "key": "k"})));
@@ -242,6 +248,11 @@ fn what_is_answered_only_sometimes_is_described_too() {
         "completeStep",
         &server.post(&format!("/v1/runs/{broken}/complete"), &json!({"step": "fetch"})),
     );
+    let copy = server.post("/v1/store/copies", &json!({"name": "one"}));
+    let job = format!("/v1/store/jobs/{}", copy.json()["job"].as_str().expect("it has an id"));
+    description.check("copyStore", &copy);
+    wait_until("it is over", || server.get(&job).json()["state"] != "running");
+    description.check("getStoreJob", &server.get(&job));
     try_on_runs_of_their_own(&server, &mut description);
     for name in TRIED_APART {
         let statuses = &description.called[name];

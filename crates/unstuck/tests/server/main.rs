@@ -26,5 +26,6 @@ mod schedules;
 mod signals;
 mod starting;
 mod stops;
+mod store;
 mod support;
 mod tls;

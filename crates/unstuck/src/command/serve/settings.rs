@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use unstuck_engine::executor::http::address::{AddressRules, Network};
-use unstuck_server::{Limits, Rates, ServerSettings, Tls, TlsFiles};
+use unstuck_server::{Limits, Rates, ServerSettings, StoreTool, Tls, TlsFiles};
 
 use crate::access::location::{LocalStoreArgument, StoreLocation};
 use crate::command::run::default_load;
@@ -123,6 +123,11 @@ pub(super) fn server_settings(configuration: &Configuration, store: &Path) -> Se
         name: name.into(),
         directory: directory.to_string_lossy().into(),
         store: store.to_owned(),
+        store_tool: StoreTool {
+            program: std::env::current_exe().unwrap_or_else(|_| "unstuck".into()),
+            store: store.to_owned(),
+            copies: configuration.path(&table::COPIES).map(Path::to_owned),
+        },
         limits: limits(configuration),
         rates: Rates {
             requests: configuration.number(&table::REQUESTS_RATE).unwrap_or_default(),
