@@ -27,3 +27,4 @@ mod starting;
 mod stops;
 mod support;
 mod tls;
+mod watch;
