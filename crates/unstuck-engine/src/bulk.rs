@@ -151,7 +151,10 @@ impl<S: Store> Engine<S> {
         id: BulkId,
         share: usize,
     ) -> Result<(), StoreError> {
-        if !batch.fold_waiting(&mut self.batch_context(), id, MAX_STORED_RESULTS)? {
+        // What is told to one that somebody else has would be put off again and again, without end.
+        if batch.is_busy(ThingRef::Bulk(id))
+            || !batch.fold_waiting(&mut self.batch_context(), id, MAX_STORED_RESULTS)?
+        {
             return Ok(());
         }
         let Some((from, count)) = batch.next_targets_of(&self.batch_context(), id, share) else {

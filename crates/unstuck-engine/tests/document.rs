@@ -81,10 +81,10 @@ fn the_document_of_a_run_in_error() {
     let steps = json!([
         {"id": "fetch", "action": "media.fetch", "actionType": "TRANSFORM", "state": "error", "output": null, "error": open,
          "nextAutoResume": null, "nextAutoResumeReason": null, "rounds": 1, "attempts": [
-            {"attempt": 1, "state": "stalled", "worker": "w1", "queuedAt": at(0), "startedAt": at(0),
+            {"attempt": 1, "round": 1, "state": "stalled", "worker": "w1", "queuedAt": at(0), "startedAt": at(0),
              "endedAt": at(0), "progress": {"done": 1}, "error": {"cause": "reset",
              "context": "a long story", "reason": "processing", "details": [1]}},
-            {"attempt": 2, "state": "stalled", "worker": "w", "queuedAt": at(5), "startedAt": at(5),
+            {"attempt": 2, "round": 1, "resumedBy": "retry", "state": "stalled", "worker": "w", "queuedAt": at(5), "startedAt": at(5),
              "endedAt": at(5), "progress": null, "error": {"cause": "reset again", "reason": "processing"}},
          ]},
         {"id": "upload", "action": "media.upload", "state": "pending", "output": null, "error": null,

@@ -120,6 +120,11 @@ impl Batch {
         Ok(self.things.bulk(bulk))
     }
 
+    /// Whether somebody else has a thing that this batch wanted to lock.
+    pub(crate) fn is_busy(&self, thing: ThingRef) -> bool {
+        self.things.busy.contains(&thing)
+    }
+
     /// The bulk actions of this batch that may act on a target now.
     pub(crate) fn bulks_due(&self, now: Time) -> Vec<ThingRef> {
         let things = self.things.here.values().flatten().map(|(_, thing)| thing);

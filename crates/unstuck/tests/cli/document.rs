@@ -74,7 +74,7 @@ fn the_document_has_every_field() {
 
     let attempt = &step["attempts"][0];
     let mut wanted =
-        vec!["attempt", "state", "worker", "queuedAt", "startedAt", "endedAt", "error", "progress"];
+        vec!["attempt", "round", "state", "worker", "queuedAt", "startedAt", "endedAt", "error", "progress"];
     wanted.sort_unstable();
     assert_eq!(keys(attempt), wanted);
     assert_eq!(attempt["state"], "stalled");
