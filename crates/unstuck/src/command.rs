@@ -36,3 +36,4 @@ pub(crate) mod status;
 pub(crate) mod store;
 pub(crate) mod token;
 pub(crate) mod unpause;
+pub(crate) mod watch;

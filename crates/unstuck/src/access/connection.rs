@@ -62,6 +62,11 @@ impl StoreLocation {
         self.send_request(&Request::Query(query))
     }
 
+    /// The same, without a word on stderr, which may be a screen: what there is to say comes with the answer.
+    pub(crate) fn read_quietly(&self, query: Query) -> Result<(Answer, Option<String>), CommandError> {
+        self.answer_or_handle_request(&Request::Query(query), false)
+    }
+
     /// Sends a request to change a run.
     pub(crate) fn change(&self, run: &str, what: RunOperation) -> Result<Answer, CommandError> {
         self.send_request(&Request::Change(RunRequest { run: run.to_owned(), by: user_name(), what }))
@@ -151,8 +156,22 @@ impl StoreLocation {
     /// hands. A request whose outcome is unknown is not repeated unless that is safe. With `makes_store`, the store may
     /// not exist yet.
     fn send_or_handle_request(&self, request: &Request, makes_store: bool) -> Result<Answer, CommandError> {
+        let (answer, note) = self.answer_or_handle_request(request, makes_store)?;
+        if let Some(note) = note {
+            Output::stderr().line(&format!("note: {note}"));
+        }
+        Ok(answer)
+    }
+
+    /// Returns the answer, and what there is to say about where it is from.
+    fn answer_or_handle_request(
+        &self,
+        request: &Request,
+        makes_store: bool,
+    ) -> Result<(Answer, Option<String>), CommandError> {
+        let plain = |json| (Answer(json), None);
         if let Some(server) = &self.server {
-            return send_to_server(server, request).map(Answer);
+            return send_to_server(server, request).map(plain);
         }
         let until = Instant::now() + PATIENCE;
         loop {
@@ -160,12 +179,12 @@ impl StoreLocation {
                 return Err(self.no_store());
             }
             match socket::send_request(&self.directory, &self.option, request) {
-                Ok(json) => return Ok(Answer(json)),
+                Ok(json) => return Ok(plain(json)),
                 Err(SocketError::Silent(sentence, process)) if let Request::Query(query) = request => {
-                    return self.read_beside_owner(query, &sentence, process, false).map(Answer);
+                    return self.read_beside_owner(query, &sentence, process, false);
                 }
                 Err(SocketError::Stopped(sentence, process)) if let Request::Query(query) = request => {
-                    return self.read_beside_owner(query, &sentence, process, true).map(Answer);
+                    return self.read_beside_owner(query, &sentence, process, true);
                 }
                 Err(SocketError::Silent(sentence, _)) => {
                     return Err(CommandError::unknown(ProblemType::StoreAway, sentence));
@@ -191,7 +210,7 @@ impl StoreLocation {
                 Err(SocketError::Nobody | SocketError::HungUp) => {}
             }
             match self.open_store(request, engine::engine_settings(None)?) {
-                Ok(opened) => return self.handle_alone(opened, request).map(Answer),
+                Ok(opened) => return self.handle_alone(opened, request).map(plain),
                 Err(StoreError::Away(_)) if Instant::now() < until => thread::sleep(BETWEEN),
                 // Forgetting frees space, and a reserve is kept for doing so on a full disk.
                 Err(StoreError::Full(_))
@@ -208,12 +227,13 @@ impl StoreLocation {
         why: &str,
         process: Option<u32>,
         is_stopped: bool,
-    ) -> Result<String, CommandError> {
-        Output::stderr().line(&format!("note: {why}. Showing what is stored on disk."));
+    ) -> Result<(Answer, Option<String>), CommandError> {
+        let note = format!("{why}. Showing what is stored on disk.");
         let silent = Some(SilentOwner { process, is_stopped });
         let service = Service { option: self.option.clone(), silent, ..Service::default() };
         let reader = SqliteReader::open_beside(&self.directory)?;
-        service.answer_query(&reader, query).map_err(CommandError::from)
+        let json = service.answer_query(&reader, query)?;
+        Ok((Answer(json), Some(note)))
     }
 
     /// Opens a store that no other process has. A query can be answered from a full or read-only disk too.

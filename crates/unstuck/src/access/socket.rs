@@ -16,7 +16,7 @@ use unstuck_core::decide::MAX_PAYLOAD_BYTES;
 
 use unstuck_api::request::Request;
 
-pub(crate) use client::{SocketError, connect_http, send_request};
+pub(crate) use client::{SocketError, connect_http, has_owner, send_request};
 pub(crate) use server::{HttpSocket, Server};
 
 /// The file in the folder of a store.

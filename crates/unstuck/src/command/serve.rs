@@ -6,6 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use unstuck_engine::engine::{Engine, Settings};
@@ -36,6 +38,9 @@ use crate::view::output::Output;
 
 /// The load for emulated steps, which need only a timer.
 const EMULATION_LOAD: u32 = 1_000_000;
+/// How long commands that only read are waited for.
+const READERS: Duration = Duration::from_secs(2);
+const BETWEEN: Duration = Duration::from_millis(5);
 
 /// Serve a store: execute all of its runs, and answer over HTTP.
 ///
@@ -158,9 +163,18 @@ fn check_exposure(
     Ok(Some(warning))
 }
 
-/// Opens a store that no other process may have.
+/// Opens a store that no other process may have. A command that only reads has it for moments, and answers nobody; that is waited for.
 fn open_store(place: &StoreLocation) -> Result<SqliteStore, CommandError> {
-    SqliteStore::open(&place.directory).map_err(|error| match error {
+    let until = Instant::now() + READERS;
+    let opened = loop {
+        match SqliteStore::open(&place.directory) {
+            Err(StoreError::Away(_)) if Instant::now() < until && !socket::has_owner(&place.directory) => {
+                thread::sleep(BETWEEN);
+            }
+            opened => break opened,
+        }
+    };
+    opened.map_err(|error| match error {
         StoreError::Away(_) => CommandError::unavailable(
             unstuck_api::ProblemType::StoreAway,
             format!(

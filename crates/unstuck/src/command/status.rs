@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use jiff::Timestamp;
 use unstuck_core::time::Time;
 
 use crate::CommandResult;
@@ -57,12 +58,7 @@ fn show_status(status: &StatusView, stdout: &mut Output, option: &str) {
         write_title(stdout, &format!("\nWhat comes next{executed}"));
         let mut table = Table::new(&["", "", ""]);
         for next in &status.next {
-            let at = Time(next.at.as_millisecond());
-            let when = if at > unstuck_service::service::now() {
-                format!("in {}", at.since(unstuck_service::service::now()))
-            } else {
-                "due".to_owned()
-            };
+            let when = describe_due(next.at, unstuck_service::service::now());
             table.row(vec![Cell::new(when), Cell::new(&next.run), Cell::new(&next.what)]);
         }
         write_table(&table, stdout);
@@ -73,6 +69,12 @@ fn show_status(status: &StatusView, stdout: &mut Output, option: &str) {
     if status.more {
         stdout.line("Only the newest open runs were checked for what needs a person; there are more.");
     }
+}
+
+/// Describes when something is due: `in 5m 3s`, or `due`.
+pub(super) fn describe_due(at: Timestamp, now: Time) -> String {
+    let at = Time(at.as_millisecond());
+    if at > now { format!("in {}", at.since(now)) } else { "due".to_owned() }
 }
 
 /// Shows the runs that need a person, with the command that explains each.
@@ -103,20 +105,24 @@ fn show_needs_person(status: &StatusView, stdout: &mut Output, option: &str) {
     }
 }
 
-/// Shows which process executes which run, or how to continue idle runs.
-fn show_executing(status: &StatusView, stdout: &mut Output) {
+/// Describes which process executes which run.
+pub(super) fn describe_executing(status: &StatusView) -> String {
     match &status.executes {
         Some(OwnerView { process, serves: Some(url), .. }) => {
-            let line = format!("Process {process} serves this store at {url} and executes its runs.");
-            stdout.line(&text::visible(&line));
+            format!("Process {process} serves this store at {url} and executes its runs.")
         }
         Some(driven) => {
             let run = describe_run(driven);
             let run = run.as_deref().unwrap_or("no run");
-            stdout.line(&text::visible(&format!("Process {} is executing {run}.", driven.process)));
+            format!("Process {} is executing {run}.", driven.process)
         }
-        None => stdout.line("No process is executing runs of this store."),
+        None => "No process is executing runs of this store.".to_owned(),
     }
+}
+
+/// Shows which process executes which run, or how to continue idle runs.
+fn show_executing(status: &StatusView, stdout: &mut Output) {
+    stdout.line(&text::visible(&describe_executing(status)));
     match status.idle_count {
         0 => return,
         1 => stdout.line("1 run is idle. Continue it with:"),
@@ -146,7 +152,7 @@ fn write_table(table: &Table, stdout: &mut Output) {
 }
 
 /// Counts the runs that are not final by state; runs that no process executes count as idle, never as running.
-fn count_open_runs(status: &StatusView) -> BTreeMap<String, u64> {
+pub(super) fn count_open_runs(status: &StatusView) -> BTreeMap<String, u64> {
     let mut open = status.open.clone();
     for (state, idle) in &status.idle_states {
         let count = open.get_mut(state).map_or(0, std::mem::take);

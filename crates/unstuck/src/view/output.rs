@@ -8,6 +8,13 @@ use crate::error::CommandError;
 use crate::view::style::{self, Look};
 use crate::view::text;
 
+/// Returns the current columns and rows of the terminal: a window can change its size.
+pub(crate) fn terminal_size() -> (usize, usize) {
+    let size = terminal_size::terminal_size();
+    let size = size.map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
+    (size.0.max(1), size.1.max(1))
+}
+
 /// Where text goes.
 pub(crate) struct Output {
     stream: Box<dyn Write>,

@@ -58,6 +58,22 @@ impl Table {
         }
     }
 
+    /// Returns how many rows there are, without the titles.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Formats the first rows for a screen that is drawn again and again: one line each, cut where the terminal ends. Titles are left out.
+    pub(crate) fn screen_lines(&self, most: usize, width: Option<usize>, look: Look) -> Vec<String> {
+        let widths = self.widths();
+        let ellipsis = if look.unicode { "\u{2026}" } else { "..." };
+        let lines = self.rows.iter().take(most).map(|row| match width {
+            Some(width) => format_row(&cut_row(row, &widths, width, ellipsis), &widths, look),
+            None => format_row(row, &widths, look),
+        });
+        lines.collect()
+    }
+
     /// Returns the width of the widest cell of each column.
     fn widths(&self) -> Vec<usize> {
         let mut widths: Vec<usize> = self.head.iter().map(|title| text::columns(title)).collect();
@@ -142,6 +158,20 @@ fn wrap_indented(text: &str, indent: usize, width: usize) -> Vec<String> {
     lines.into_iter().map(|line| format!("{}{line}", " ".repeat(indent))).collect()
 }
 
+/// Returns the cells of a row that fit, the last of them cut.
+fn cut_row(row: &[Cell], widths: &[usize], width: usize, ellipsis: &str) -> Vec<Cell> {
+    let mut begins = 0;
+    let mut cells = Vec::new();
+    for (cell, column) in row.iter().zip(widths) {
+        if begins >= width {
+            break;
+        }
+        cells.push(Cell { text: text::cut(&cell.text, width - begins, ellipsis), style: cell.style });
+        begins += column + GAP;
+    }
+    cells
+}
+
 /// Formats a row with padded columns.
 fn format_row(row: &[Cell], widths: &[usize], look: Look) -> String {
     let mut line = String::new();
@@ -167,6 +197,24 @@ mod tests {
         table.row(vec![Cell::new("long"), Cell::new("completed"), Cell::new("")]);
         let wanted = ["RUN   STATE", "a     held       the bank did \u{fffd} not answer", "long  completed"];
         assert_eq!(table.lines(None, Look::PLAIN), wanted);
+    }
+
+    #[test]
+    fn on_a_screen_a_row_is_one_line() {
+        let mut table = Table::new(&["", "", ""]);
+        table.row(vec![Cell::new("in 5s"), Cell::new("run_1"), Cell::new("policy `resets` resumes `one`")]);
+        table.row(vec![Cell::new("in 1h 2m"), Cell::new("run_2"), Cell::new("")]);
+        let cases: [(usize, usize, &[&str]); 5] = [
+            (9, 80, &["in 5s     run_1  policy `resets` resumes `one`", "in 1h 2m  run_2"]),
+            (1, 30, &["in 5s     run_1  policy `rese…"]),
+            (9, 12, &["in 5s     r…", "in 1h 2m  r…"]),
+            (9, 4, &["in…", "in…"]),
+            (0, 80, &[]),
+        ];
+        for (most, width, wanted) in cases {
+            assert_eq!(table.screen_lines(most, Some(width), Look::PLAIN), wanted, "in {width}");
+        }
+        assert_eq!(table.screen_lines(9, None, Look::PLAIN), cases[0].2);
     }
 
     #[test]

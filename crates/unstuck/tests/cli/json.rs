@@ -108,11 +108,12 @@ fn policy_commands(policies: &str) -> Vec<(&'static str, Vec<&str>)> {
 fn token_and_flow_documents(store: &Store, flow: &str) -> Vec<(&'static str, String, Value)> {
     let nightly =
         store.write("nightly.yaml", "flow: nightly\nschedule: 0 3 * * *\nsteps: [{id: a, set: 1}]\n");
-    let commands: [(&str, &[&str]); 23] = [
+    let commands: [(&str, &[&str]); 24] = [
         ("storeInfo", &["store", "info"]),
         ("storeCheck", &["store", "check"]),
         ("check", &["check", flow]),
         ("status", &["status"]),
+        ("watch", &["watch"]),
         ("logs", &["logs", "@latest"]),
         ("tokenChanged", &["token", "create", "ops", "--role", "operator", "--expires-in", "90d"]),
         ("tokenChanged", &["token", "rotate", "ops"]),
@@ -169,7 +170,7 @@ fn what_the_commands_print_is_what_their_schemas_say() {
     let schema = unstuck(&["schema", "--documents", "problem"]).json();
     let problem: Value = serde_json::from_str(&problem).expect("it is JSON");
     assert!(jsonschema::validator_for(&schema).expect("it is a schema").is_valid(&problem), "{problem}");
-    assert_eq!(unstuck(&["schema", "--documents"]).json()["anyOf"].as_array().map(Vec::len), Some(45));
+    assert_eq!(unstuck(&["schema", "--documents"]).json()["anyOf"].as_array().map(Vec::len), Some(46));
 }
 }
 

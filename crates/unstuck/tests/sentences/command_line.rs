@@ -132,6 +132,7 @@ const TYPED: &[(Shown, &str)] = &[
     (All, "unstuck check fine.yaml wrong.yaml"),
     (Nothing, "unstuck run fine.yaml"),
     (All, "unstuck status"),
+    (All, "unstuck watch"),
     (All, "unstuck policy list"),
     (All, "unstuck policy audit"),
     (All, "unstuck errors"),

@@ -29,3 +29,4 @@ mod stops;
 mod store;
 mod support;
 mod tls;
+mod watch;

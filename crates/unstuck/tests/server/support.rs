@@ -182,6 +182,16 @@ impl Server {
         kill_process(id, signal).expect("it is there");
     }
 
+    /// Lets it do nothing at all, as a machine that sleeps.
+    pub(crate) fn suspend(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it continue after that.
+    pub(crate) fn wake(&self) {
+        self.signal(Signal::CONT);
+    }
+
     /// Asks it to stop, without waiting for it.
     pub(crate) fn begin_to_stop(&self) {
         self.signal(Signal::TERM);

@@ -118,6 +118,11 @@ pub(crate) fn send_request(directory: &Path, option: &str, request: &Request) ->
     }
 }
 
+/// Returns whether a process answers for the store.
+pub(crate) fn has_owner(directory: &Path) -> bool {
+    short_path(directory, NAME, |path| UnixStream::connect(path)).is_ok()
+}
+
 /// Connects to the socket on which the server of a store answers over HTTP. Checks that both belong to this user.
 pub(crate) fn connect_http(directory: &Path) -> io::Result<UnixStream> {
     unstuck_sqlite::check_access(directory)

@@ -21,13 +21,6 @@ impl Screen {
         Screen { output, drawn: Vec::new() }
     }
 
-    /// Returns the current columns and rows: a window can change its size.
-    pub(super) fn size() -> (usize, usize) {
-        let size = terminal_size::terminal_size();
-        let size = size.map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
-        (size.0.max(1), size.1.max(1))
-    }
-
     /// Writes lines above the block and redraws the block, in one write to avoid flicker.
     pub(super) fn draw(&mut self, width: usize, above: &[String], block: Vec<Row>) {
         let frame = render_frame(&self.drawn, width, above, &block);

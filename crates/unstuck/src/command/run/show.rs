@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::log::Line;
 use super::screen::{Row, Screen};
-use crate::view::output::Output;
+use crate::view::output::{Output, terminal_size};
 use crate::view::style::Look;
 use unstuck_core::time::Time;
 
@@ -93,7 +93,7 @@ impl Show {
 
 impl Live {
     fn draw(&mut self, view: &impl View) {
-        let size = Screen::size();
+        let size = terminal_size();
         let above: Vec<String> = self.lines.drain(..).flat_map(|line| line.rows(size.0, self.look)).collect();
         self.screen.draw(size.0, &above, view.rows(unstuck_service::service::now(), size, self.look));
         self.next_frame = Instant::now() + FRAME;

@@ -17,7 +17,6 @@ use unstuck_store::contract::{Store as _, StoreError};
 use super::backlog::Backlog;
 use super::finish::Finished;
 use super::log::Line;
-use super::screen::Screen;
 use super::show::Show;
 use super::signals::Signal;
 use super::tree::{Takes, Tree};
@@ -27,7 +26,7 @@ use crate::Format;
 use crate::access::location::StoreLocation;
 use crate::access::socket::Server;
 use crate::error::{CommandError, without_os_number};
-use crate::view::output::Output;
+use crate::view::output::{Output, terminal_size};
 use crate::view::problems::number_of;
 use crate::view::style;
 use crate::view::text;
@@ -68,7 +67,7 @@ impl Watch {
             Format::Text => Output::stdout(),
             Format::Json => Output::stderr(),
         };
-        let width = if output.look.live { Screen::size().0 } else { usize::MAX };
+        let width = if output.look.live { terminal_size().0 } else { usize::MAX };
         for line in notes.iter().flat_map(|note| text::wrap(&text::visible(note), width)) {
             output.line(&output.look.paint(style::DIM, line));
         }

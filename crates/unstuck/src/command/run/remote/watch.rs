@@ -16,7 +16,6 @@ use super::super::Message;
 use super::super::backlog::Backlog;
 use super::super::finish::show_outcome;
 use super::super::log::Line;
-use super::super::screen::Screen;
 use super::super::show::Show;
 use super::super::signals::Signal;
 use super::at_rest::is_at_rest;
@@ -29,7 +28,7 @@ use crate::access::location::StoreLocation;
 use crate::error::CommandError;
 use crate::exit;
 use crate::view::json_text;
-use crate::view::output::Output;
+use crate::view::output::{Output, terminal_size};
 use crate::view::style;
 use crate::view::text;
 
@@ -92,7 +91,7 @@ impl RemoteWatch {
             Format::Text => Output::stdout(),
             Format::Json => Output::stderr(),
         };
-        let width = if output.look.live { Screen::size().0 } else { usize::MAX };
+        let width = if output.look.live { terminal_size().0 } else { usize::MAX };
         for line in found.notes.iter().flat_map(|note| text::wrap(&text::visible(note), width)) {
             output.line(&output.look.paint(style::DIM, line));
         }
