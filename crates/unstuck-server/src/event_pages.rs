@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use unstuck_core::id::RunId;
+use unstuck_core::time::Time;
 use unstuck_engine::read_flows::ReadFlows;
 use unstuck_service::ServiceError;
 use unstuck_service::change_teller::{EventClass, tell_change};
@@ -40,6 +41,7 @@ impl EventPage {
 #[derive(Debug)]
 pub(crate) struct PageEvent {
     pub(crate) class: EventClass,
+    pub(crate) at: Time,
     /// What it happened to, by id or name: of several events of it only the last matters to a screen.
     pub(crate) thing: String,
     /// The run and those above it.
@@ -108,11 +110,12 @@ fn read_page(
     let changes = reader.audit_after(after.audit, PAGE)?;
     let mut events = tell_runs(reader, flows, &page, teller)?;
     let audit = changes.last().map_or(after.audit, |(id, _)| *id);
-    for (class, view) in changes.iter().filter_map(tell_change) {
+    for (entry, (class, view)) in changes.iter().filter_map(|entry| Some((entry, tell_change(entry)?))) {
         let Ok(json) = serde_json::to_string(&view) else { continue };
         let thing = view.flow.clone().or(view.policy).or(view.bulk).unwrap_or_default();
         events.push(PageEvent {
             class,
+            at: entry.1.at,
             thing,
             line: Vec::new(),
             flow: view.flow.unwrap_or_default(),
@@ -147,6 +150,7 @@ fn tell_runs(
         let Ok(json) = serde_json::to_string(&told.view) else { continue };
         events.push(PageEvent {
             class: EventClass::Run,
+            at: event.at,
             thing: told.view.run,
             line: told.line,
             flow: told.view.flow,

@@ -2,6 +2,7 @@
 //! read a request, ask the service once and write its view. Nothing is decided here. It is tested over real sockets, in the tests of the binary.
 
 mod access;
+mod activity;
 mod answer;
 mod app;
 mod body;
@@ -9,11 +10,13 @@ mod call;
 mod connections;
 mod dispatch;
 mod event_cursor;
+mod event_outbox;
 mod event_pages;
 mod events;
 mod handler;
 mod health;
 mod metrics;
+mod open_streams;
 mod openapi;
 mod pages;
 mod parameter;
