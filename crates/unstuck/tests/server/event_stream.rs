@@ -116,7 +116,7 @@ impl EventStream {
             let message = self.next().expect("the stream goes on");
             match message.kind.as_str() {
                 "caughtUp" => return events,
-                "run" | "flow" | "policy" | "bulk" => events.push(message.data),
+                "run" | "flow" | "schedule" | "policy" | "bulk" => events.push(message.data),
                 other => panic!("what is {other}?"),
             }
         }

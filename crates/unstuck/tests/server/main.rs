@@ -1,6 +1,7 @@
 //! The server as programs use it: the real binary over real sockets, with clients that behave, and clients that do not.
 
 mod amend;
+mod change_events;
 mod client;
 mod conditions;
 mod configuration;
