@@ -8,6 +8,7 @@ mod app;
 mod body;
 mod call;
 mod connections;
+mod content_coding;
 mod dispatch;
 mod event_cursor;
 mod event_outbox;

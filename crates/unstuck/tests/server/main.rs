@@ -3,6 +3,7 @@
 mod amend;
 mod change_events;
 mod client;
+mod compression;
 mod conditions;
 mod configuration;
 mod description;
