@@ -1,4 +1,4 @@
-//! The chores of the project: `cargo xtask test|tidy|bench|simulate|fuzz|mutants|schemathesis`.
+//! The chores of the project: `cargo xtask test|tidy|bench|simulate|fuzz|mutants|schemathesis|torture`.
 
 mod bench;
 mod fuzz;
@@ -10,6 +10,7 @@ mod simulate;
 mod test;
 mod tidy;
 mod tools;
+mod torture;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,7 @@ Usage: cargo xtask <chore>
   fuzz [target ...]    looks for bytes that break a promise, with libFuzzer: `--minutes N`, `--keep`
   schemathesis         requests by the thousand against a server, made from its description
   mutants [name ...]   mistakes made on purpose, in a copy of the tree: the simulator must catch each
+  torture [args]       the real server under load, killed 1,000 times (--kills N --seed N)
 ";
 
 fn main() -> ExitCode {
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         ["simulate", rest @ ..] => simulate::run(&root, rest),
         ["schemathesis"] => schemathesis::run(&root),
         ["fuzz", rest @ ..] => fuzz::run(&root, rest),
+        ["torture", rest @ ..] => torture::run(&root, rest),
         ["mutants", rest @ ..] => mutants::run(&root, rest),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

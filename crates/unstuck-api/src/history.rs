@@ -157,11 +157,11 @@ pub struct StreamEventView {
     pub what: Vec<String>,
 }
 
-/// A change of flows, policies or bulk actions, in a stream of all that happens.
+/// A change of flows, policies, schedules or bulk actions, in a stream of all that happens.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamChangeView {
-    /// Its entry in the audit: whoever sees one twice has seen it.
+    /// Its entry in the audit, or the run that the clock has started: whoever sees one twice has seen it.
     pub id: String,
     #[serde(with = "crate::json_form::time")]
     pub at: Timestamp,
@@ -178,6 +178,9 @@ pub struct StreamChangeView {
     pub policy: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bulk: Option<String>,
+    /// The run that a schedule has started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// What became true, such as `policy.added`.

@@ -2,6 +2,7 @@
 
 mod decide;
 mod outcome;
+mod progress;
 mod result;
 mod target;
 mod turns;
@@ -18,6 +19,7 @@ use crate::time::{Millis, Time};
 
 pub use decide::{Acted, BulkCommand, BulkContext, change_bulk, due_targets, fold_result, record_acted};
 pub(crate) use outcome::{rerun_result, resume_result, run_outcome, unit_outcome};
+pub use progress::BulkProgress;
 pub use result::{CountedAs, ResultKind, TargetResult};
 pub use target::{TargetFilter, TargetScope, command_for, is_named, needs_person, result_of, target_scope};
 pub use turns::Turns;

@@ -90,6 +90,15 @@ pub struct ScheduleCounts {
     pub last_skipped: Option<Time>,
 }
 
+/// Times of a schedule that have come to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftOut {
+    /// So many passed while no server was there, or their run could not be started.
+    Missed { count: u64, last: Option<Time> },
+    /// So many came while an earlier run had not ended.
+    Skipped { count: u64, last: Option<Time> },
+}
+
 /// What somebody does to a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScheduleCommand {
@@ -105,9 +114,12 @@ pub enum ScheduleCommand {
     },
 }
 
+/// What the key of a run begins with that the clock has started.
+pub const FIRING_PREFIX: &str = "schedule:";
+
 /// The key of the run for one time, which is why there is only one.
 pub fn firing_key(at: Time) -> Arc<str> {
-    format!("schedule:{}", at.timestamp()).into()
+    format!("{FIRING_PREFIX}{}", at.timestamp()).into()
 }
 
 impl Schedule {
@@ -240,6 +252,16 @@ impl Schedule {
     pub fn record_refused(&mut self, at: Time, why: Arc<str>) {
         self.count_missed(Some(at));
         self.problem = Some(why);
+    }
+
+    /// Lists the times that have come to nothing since it was as `before`.
+    pub fn left_out_since(&self, before: &Schedule) -> Vec<LeftOut> {
+        let (was, is) = (before.counts, self.counts);
+        let missed = is.missed.saturating_sub(was.missed);
+        let skipped = is.skipped.saturating_sub(was.skipped);
+        let missed = (missed > 0).then_some(LeftOut::Missed { count: missed, last: is.last_missed });
+        let skipped = (skipped > 0).then_some(LeftOut::Skipped { count: skipped, last: is.last_skipped });
+        missed.into_iter().chain(skipped).collect()
     }
 
     /// Its flow cannot be used now: the time that has passed waits until that is tried again.

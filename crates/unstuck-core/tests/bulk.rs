@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use unstuck_core::bulk::{
-    Acted, Bulk, BulkAction, BulkCommand, BulkContext, BulkCounts, BulkRefusal, BulkRerun, BulkState, Pace,
-    TargetResult, change_bulk, due_targets, fold_result, record_acted, result_of,
+    Acted, Bulk, BulkAction, BulkCommand, BulkContext, BulkCounts, BulkProgress, BulkRefusal, BulkRerun,
+    BulkState, Pace, TargetResult, change_bulk, due_targets, fold_result, record_acted, result_of,
 };
 use unstuck_core::decide::Answer;
 use unstuck_core::event::{Actor, Choice};
@@ -323,4 +323,32 @@ fn a_pause_does_not_lose_results_of_what_is_under_way() {
     act(&mut bulk, BEGIN + Millis::seconds(1), &TargetResult::Resumed);
     tell(&mut bulk, &failed());
     assert_eq!(bulk.state, BulkState::Done);
+}
+
+#[test]
+fn what_it_does_by_itself_is_told_once_and_in_order() {
+    let mut bulk = bulk(4, 50, Some(1));
+    let mut last = bulk.clone();
+    let mut progress = |bulk: &Bulk| {
+        let since = bulk.progress_since(&last);
+        last = bulk.clone();
+        since
+    };
+    let passed = TargetResult::Passed;
+    let later = BEGIN + Millis::seconds(5);
+    assert_eq!(act(&mut bulk, later, &passed), 1);
+    assert_eq!(progress(&bulk), [BulkProgress::Wave { number: 2 }]);
+    assert_eq!(progress(&bulk), []);
+    assert_eq!(act(&mut bulk, later, &passed), 2);
+    assert_eq!(act(&mut bulk, later, &passed), 1);
+    assert_eq!(progress(&bulk), [BulkProgress::Wave { number: 3 }, BulkProgress::Done]);
+
+    let mut bulk = self::bulk(4, 50, Some(1));
+    let before = bulk.clone();
+    assert_eq!(act(&mut bulk, later, &failed()), 1);
+    let stopped = bulk.progress_since(&before);
+    assert!(matches!(&stopped[..], [BulkProgress::Stopped { .. }]), "{stopped:?}");
+    let before = bulk.clone();
+    assert_eq!(ask(&mut bulk, BulkCommand::Cancel, later), Ok(Answer::Done));
+    assert_eq!(bulk.progress_since(&before), [], "somebody did that");
 }

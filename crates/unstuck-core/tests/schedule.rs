@@ -8,7 +8,7 @@ use unstuck_core::id::{RunId, ScheduleId};
 use unstuck_core::json::Json;
 use unstuck_core::model::cron::Cron;
 use unstuck_core::model::schedule::{CatchUp, Overlap, ScheduleSpec, Timing};
-use unstuck_core::schedule::{Firing, GRACE, RECHECK, RETRY, Schedule, firing_key};
+use unstuck_core::schedule::{Firing, GRACE, LeftOut, RECHECK, RETRY, Schedule, firing_key};
 use unstuck_core::time::{Millis, Time};
 
 fn at(text: &str) -> Time {
@@ -196,4 +196,19 @@ fn an_interval_is_counted_from_1970_whoever_counts() {
     assert_eq!(every(Millis::seconds(90)).timing.to_string(), "every 90s");
     assert_eq!(every(Millis::seconds(1)).next(Time(-1_500)), Some(Time(-1_000)));
     assert_eq!(every(Millis::seconds(1)).next(Time(i64::MAX)), None);
+}
+
+#[test]
+fn what_came_to_nothing_is_told_once() {
+    let spec = plain();
+    let mut schedule = begun(&spec, "08:30:00");
+    let before = schedule.clone();
+    assert_eq!(fire(&mut schedule, &spec, false, at("11:30:00")), Some(at("11:00:00")));
+    let missed = LeftOut::Missed { count: 2, last: Some(at("10:00:00")) };
+    assert_eq!(schedule.left_out_since(&before), [missed]);
+    let before = schedule.clone();
+    assert_eq!(fire(&mut schedule, &spec, true, at("12:00:00")), None);
+    let skipped = LeftOut::Skipped { count: 1, last: Some(at("12:00:00")) };
+    assert_eq!(schedule.left_out_since(&before), [skipped]);
+    assert_eq!(schedule.left_out_since(&schedule.clone()), []);
 }

@@ -3,6 +3,7 @@
 mod calls;
 mod load;
 mod notices;
+mod progress;
 mod schedules;
 mod things;
 
@@ -498,6 +499,7 @@ impl Batch {
                 leases,
             });
         }
+        let progress = self.things.list_progress(at);
         let (things, results) = self.things.into_changes();
         Stage {
             at,
@@ -517,7 +519,7 @@ impl Batch {
             results,
             interrupts: Vec::new(),
             idempotency: self.calls.idempotency,
-            audit: self.calls.audit,
+            audit: self.calls.audit.into_iter().chain(progress).collect(),
             token_uses: Vec::new(),
         }
     }

@@ -6,6 +6,7 @@ use axum::response::Response;
 use serde::Serialize;
 use unstuck_api::ProblemType;
 
+use crate::content_coding::ContentCoding;
 use crate::problem::Problem;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
@@ -16,6 +17,9 @@ const YAML: HeaderValue = HeaderValue::from_static("application/yaml; charset=ut
 const METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
+
+/// With less than this, headers are most of an answer.
+const LEAST_COMPRESSED: usize = 1 << 10;
 
 /// What a request is answered with.
 #[derive(Debug)]
@@ -40,6 +44,23 @@ pub(crate) enum Content {
     Metrics(String),
     /// Events, as they come.
     Events(Body),
+    /// Any of the texts, compressed, and its type.
+    Compressed(ContentCoding, HeaderValue, Vec<u8>),
+}
+
+impl Content {
+    /// Returns a text and its type.
+    fn text(&self) -> Option<(&str, HeaderValue)> {
+        match self {
+            Content::Json(text) => Some((text, JSON)),
+            Content::Problem(text) => Some((text, PROBLEM)),
+            Content::Text(text) => Some((text, TEXT)),
+            Content::Html(text) => Some((text, HTML)),
+            Content::Yaml(text) => Some((text, YAML)),
+            Content::Metrics(text) => Some((text, METRICS)),
+            Content::Nothing | Content::Events(_) | Content::Compressed(..) => None,
+        }
+    }
 }
 
 impl Answer {
@@ -70,7 +91,8 @@ impl Answer {
             | Content::Html(_)
             | Content::Yaml(_)
             | Content::Metrics(_)
-            | Content::Events(_) => "null",
+            | Content::Events(_)
+            | Content::Compressed(..) => "null",
         }
     }
 
@@ -98,7 +120,28 @@ impl Answer {
         self.status
     }
 
-    pub(crate) fn into_response(self) -> Response {
+    /// Returns how many bytes there are to compress; none where that would gain nothing or hold up what is told as it happens.
+    pub(crate) fn compressible_bytes(&self) -> Option<usize> {
+        let (text, _) = self.content.text()?;
+        Some(text.len()).filter(|bytes| *bytes >= LEAST_COMPRESSED)
+    }
+
+    /// Compresses a long text; anything else stays as it is.
+    #[must_use]
+    pub(crate) fn compress(mut self, coding: ContentCoding) -> Answer {
+        if self.compressible_bytes().is_some()
+            && let Some((text, kind)) = self.content.text()
+            && let Ok(bytes) = coding.compress(text.as_bytes())
+        {
+            self.content = Content::Compressed(coding, kind, bytes);
+        }
+        self
+    }
+
+    pub(crate) fn into_response(mut self) -> Response {
+        if self.content.text().is_some() || matches!(self.content, Content::Compressed(..)) {
+            self.headers.push((header::VARY, HeaderValue::from_static("accept-encoding")));
+        }
         let (kind, body) = match self.content {
             Content::Nothing => (None, Body::empty()),
             Content::Json(text) => (Some(JSON), Body::from(text)),
@@ -108,6 +151,10 @@ impl Answer {
             Content::Yaml(text) => (Some(YAML), Body::from(text)),
             Content::Metrics(text) => (Some(METRICS), Body::from(text)),
             Content::Events(body) => (Some(EVENTS), body),
+            Content::Compressed(coding, kind, bytes) => {
+                self.headers.push((header::CONTENT_ENCODING, HeaderValue::from_static(coding.name())));
+                (Some(kind), Body::from(bytes))
+            }
         };
         let mut response = Response::new(body);
         *response.status_mut() = self.status;

@@ -1,6 +1,6 @@
 //! What all requests share: the service, the engine, the settings, and whose turn it is.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
@@ -13,6 +13,7 @@ use unstuck_store::contract::{OnChange, Reader};
 
 use crate::event_pages::EventPages;
 use crate::metrics::Metrics;
+use crate::open_streams::OpenStreams;
 use crate::rates::RateLimiter;
 use crate::run_waiters::RunWaiters;
 use crate::settings::ServerSettings;
@@ -35,7 +36,7 @@ pub struct App {
     /// Whether the server is about to stop.
     pub(crate) stopping: watch::Sender<bool>,
     /// Event streams that are open.
-    pub(crate) streams: Arc<AtomicUsize>,
+    pub(crate) streams: OpenStreams,
     /// Who waits for which run.
     pub(crate) run_waiters: RunWaiters,
     /// What streams at the end of the log share.
@@ -72,7 +73,7 @@ impl App {
             started_at: Timestamp::now(),
             commits,
             stopping: watch::channel(false).0,
-            streams: Arc::default(),
+            streams: OpenStreams::default(),
             run_waiters: RunWaiters::default(),
             event_pages: EventPages::default(),
             requests: AtomicU64::new(0),

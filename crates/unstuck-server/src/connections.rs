@@ -11,14 +11,15 @@ use axum::http::{HeaderValue, Request, header};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::pin;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 use tower_service::Service as _;
 
 use crate::access::Peer;
+use crate::activity::Activity;
 use crate::app::App;
 use crate::dispatch::build_router;
 use crate::settings::Limits;
@@ -79,32 +80,34 @@ impl Server {
             limits,
             tls,
         });
-        let graceful = GracefulShutdown::new();
+        // Every connection has one, so that the last of them is known to have ended.
+        let (open, mut all_ended) = mpsc::channel::<()>(1);
         let room = Arc::new(Semaphore::new(limits.connections));
         let mut stopping = app.stopping.subscribe();
         loop {
             tokio::select! {
                 (stream, address, permit) = accept(&listener, &room) => {
-                    let (protocol, watcher) = (protocol.clone(), graceful.watcher());
+                    let (protocol, open) = (protocol.clone(), open.clone());
                     let stopping = app.stopping.subscribe();
                     // Nobody else waits for a handshake.
                     tokio::spawn(async move {
-                        protocol.serve_network((stream, address), watcher, stopping).await;
-                        drop(permit);
+                        protocol.serve_network((stream, address), stopping).await;
+                        drop((permit, open));
                     });
                 }
                 (stream, permit) = accept_local(local.as_ref(), &room) => {
-                    let (protocol, watcher) = (protocol.clone(), graceful.watcher());
+                    let (protocol, open) = (protocol.clone(), open.clone());
+                    let stopping = app.stopping.subscribe();
                     tokio::spawn(async move {
-                        protocol.serve_local(stream, watcher).await;
-                        drop(permit);
+                        protocol.serve_local(stream, stopping).await;
+                        drop((permit, open));
                     });
                 }
                 _ = stopping.wait_for(|stops| *stops) => break,
             }
         }
-        drop((listener, local));
-        if timeout(LAST_ANSWERS, graceful.shutdown()).await.is_err() {
+        drop((listener, local, open));
+        if timeout(LAST_ANSWERS, all_ended.recv()).await.is_err() {
             tracing::warn!("some requests were not answered before the server stopped");
         }
     }
@@ -144,19 +147,18 @@ impl Protocol {
     async fn serve_network(
         &self,
         (stream, address): (TcpStream, SocketAddr),
-        watcher: Watcher,
         mut stopping: watch::Receiver<bool>,
     ) {
         let peer = Peer::Network(address.ip());
         let ended = match &self.tls {
-            None => self.speak(stream, peer, watcher).await,
+            None => self.speak(stream, peer, stopping).await,
             Some(tls) => {
                 let greeted = tokio::select! {
                     greeted = tls.accept(stream) => greeted,
                     _ = stopping.wait_for(|stops| *stops) => Err(io::ErrorKind::ConnectionAborted.into()),
                 };
                 match greeted {
-                    Ok(stream) => self.speak(stream, peer, watcher).await,
+                    Ok(stream) => self.speak(stream, peer, stopping).await,
                     Err(error) => Err(error.into()),
                 }
             }
@@ -167,22 +169,38 @@ impl Protocol {
     }
 
     /// Serves a connection of this machine.
-    async fn serve_local(&self, stream: UnixStream, watcher: Watcher) {
-        if let Err(error) = self.speak(stream, Peer::Socket, watcher).await {
+    async fn serve_local(&self, stream: UnixStream, stopping: watch::Receiver<bool>) {
+        if let Err(error) = self.speak(stream, Peer::Socket, stopping).await {
             tracing::debug!(%error, "connection ended");
         }
     }
 
-    /// Answers on a connection until it ends.
+    /// Answers on a connection until it ends: when its peer ends it, when it has had no request for too long, or when the server
+    /// stops and what is under way is answered.
     async fn speak<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
         &self,
         stream: S,
         peer: Peer,
-        watcher: Watcher,
+        mut stopping: watch::Receiver<bool>,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        let service = service_of(self.router.clone(), peer);
+        let activity = Activity::new();
+        let service = service_of(self.router.clone(), peer, activity.clone());
         let stream = TokioIo::new(BoundedStream::new(stream, self.limits.idle_time, self.limits.stall_time));
-        watcher.watch(self.builder.serve_connection(stream, service).into_owned()).await
+        let connection = self.builder.serve_connection(stream, service);
+        pin!(connection);
+        tokio::select! {
+            ended = connection.as_mut() => return ended,
+            () = activity.wait_until_idle(self.limits.idle_time) => {}
+            _ = stopping.wait_for(|stops| *stops) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        tokio::select! {
+            ended = connection => ended,
+            // A peer that does not end its side is given as long as one that takes nothing of an answer.
+            () = activity.wait_until_idle(self.limits.stall_time) => {
+                Err(io::Error::from(io::ErrorKind::TimedOut).into())
+            }
+        }
     }
 }
 
@@ -225,6 +243,7 @@ async fn accept(
 fn service_of(
     router: Router,
     peer: Peer,
+    activity: Activity,
 ) -> impl hyper::service::Service<
     Request<Incoming>,
     Response = axum::response::Response,
@@ -235,7 +254,15 @@ fn service_of(
         let mut request = request.map(Body::new);
         name_host(&mut request);
         request.extensions_mut().insert(peer);
-        router.clone().call(request)
+        let open = activity.begin_request(request.version());
+        let answer = router.clone().call(request);
+        async move {
+            let response = answer.await?;
+            Ok(match open {
+                Some(open) => open.keep_with(response),
+                None => response,
+            })
+        }
     })
 }
 

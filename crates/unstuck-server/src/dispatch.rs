@@ -16,10 +16,11 @@ use unstuck_core::api_token::ApiToken;
 use unstuck_service::service::now;
 
 use crate::access::{Access, Caller, Peer};
-use crate::answer::Answer;
+use crate::answer::{Answer, Content};
 use crate::app::App;
 use crate::body::BodyKind;
 use crate::call::{Call, EVENTS_HEADER};
+use crate::content_coding::ContentCoding;
 use crate::event_cursor::EventCursor;
 use crate::parameter::Parameters;
 use crate::pressure;
@@ -34,6 +35,9 @@ const VERSION_HEADER: HeaderName = HeaderName::from_static("unstuck-version");
 const VERSION: HeaderValue = HeaderValue::from_static(env!("CARGO_PKG_VERSION"));
 /// Characters of a request's own id, at most.
 const LONGEST_ID: usize = 128;
+
+/// Longer answers are compressed on a thread of their own.
+const COMPRESSED_AT_ONCE: usize = 32 << 10;
 
 /// Makes the router of all routes.
 pub(crate) fn build_router(app: Arc<App>) -> Router {
@@ -115,6 +119,7 @@ async fn answer_route(
     request: Request,
 ) -> Response {
     let (id, begun) = (request_id(&app, request.headers()), Instant::now());
+    let coding = ContentCoding::of_answer(request.headers());
     let mut caller = None;
     let read = match path {
         Ok(path) => read_call(&app, route, peer, id.clone(), &path, request).await,
@@ -128,9 +133,22 @@ async fn answer_route(
         Err(problem) => Err(problem),
     };
     let answer = answered.unwrap_or_else(|problem| problem.into_answer(&id));
+    let answer = compress(answer, coding).await;
     app.metrics.record(route, answer.status(), begun.elapsed());
     log_request(route, &answer, begun.elapsed(), &id, caller.as_deref());
     finish(answer, &id)
+}
+
+/// Compresses an answer for whoever takes that: a long one on a thread that may block, so that others are not kept waiting.
+async fn compress(answer: Answer, coding: Option<ContentCoding>) -> Answer {
+    let (Some(coding), Some(bytes)) = (coding, answer.compressible_bytes()) else { return answer };
+    if bytes <= COMPRESSED_AT_ONCE {
+        return answer.compress(coding);
+    }
+    let compressed = tokio::task::spawn_blocking(move || answer.compress(coding)).await;
+    compressed.unwrap_or_else(|_| {
+        Answer::new(StatusCode::INTERNAL_SERVER_ERROR, Content::Text("the answer is lost".to_owned()))
+    })
 }
 
 /// Logs a request by its route: a path has ids and names, and a query may have anything.
@@ -186,7 +204,10 @@ async fn read_call(
     let parameters = Parameters::read(head.uri.query(), route.parameters)?;
     let body = match route.body {
         BodyKind::Nothing => ReceivedBody::default(),
-        BodyKind::Json | BodyKind::OptionalJson | BodyKind::File => receive_body(app, body).await?,
+        BodyKind::Json | BodyKind::OptionalJson | BodyKind::File => {
+            let coding = ContentCoding::of_request(&head.headers)?;
+            receive_body(app, body, coding).await?
+        }
     };
     route.body.check_type(&head.headers, body.is_empty())?;
     if app.settings.requires_reason {

@@ -3,10 +3,12 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use unstuck_api::history::StreamChangeView;
 use unstuck_core::id::RunId;
+use unstuck_core::time::Time;
 use unstuck_engine::read_flows::ReadFlows;
 use unstuck_service::ServiceError;
-use unstuck_service::change_teller::{EventClass, tell_change};
+use unstuck_service::change_teller::{EventClass, tell_change, tell_firing};
 use unstuck_service::event_teller::EventTeller;
 use unstuck_store::contract::{Reader, StoreError, TailError, TailPage};
 
@@ -40,6 +42,7 @@ impl EventPage {
 #[derive(Debug)]
 pub(crate) struct PageEvent {
     pub(crate) class: EventClass,
+    pub(crate) at: Time,
     /// What it happened to, by id or name: of several events of it only the last matters to a screen.
     pub(crate) thing: String,
     /// The run and those above it.
@@ -108,19 +111,8 @@ fn read_page(
     let changes = reader.audit_after(after.audit, PAGE)?;
     let mut events = tell_runs(reader, flows, &page, teller)?;
     let audit = changes.last().map_or(after.audit, |(id, _)| *id);
-    for (class, view) in changes.iter().filter_map(tell_change) {
-        let Ok(json) = serde_json::to_string(&view) else { continue };
-        let thing = view.flow.clone().or(view.policy).or(view.bulk).unwrap_or_default();
-        events.push(PageEvent {
-            class,
-            thing,
-            line: Vec::new(),
-            flow: view.flow.unwrap_or_default(),
-            state: String::new(),
-            actions: Vec::new(),
-            facts: view.facts,
-            json,
-        });
+    for entry in &changes {
+        events.extend(tell_change(entry).and_then(|(class, view)| change_event(class, entry.1.at, view)));
     }
     let is_end = page.is_end && changes.len() < PAGE;
     Ok(EventPage { events, next: EventCursor { log: page.next, audit }, is_end, commits })
@@ -144,9 +136,11 @@ fn tell_runs(
                 return Err(TailError::Store(StoreError::Closed));
             }
         };
+        let firing = tell_firing(&told);
         let Ok(json) = serde_json::to_string(&told.view) else { continue };
         events.push(PageEvent {
             class: EventClass::Run,
+            at: event.at,
             thing: told.view.run,
             line: told.line,
             flow: told.view.flow,
@@ -155,6 +149,24 @@ fn tell_runs(
             facts: told.view.facts,
             json,
         });
+        events.extend(firing.and_then(|view| change_event(EventClass::Schedule, event.at, view)));
     }
     Ok(events)
+}
+
+/// Makes the event of a change that is not one of a run.
+fn change_event(class: EventClass, at: Time, view: StreamChangeView) -> Option<PageEvent> {
+    let json = serde_json::to_string(&view).ok()?;
+    let thing = view.flow.clone().or(view.policy).or(view.bulk).unwrap_or_default();
+    Some(PageEvent {
+        class,
+        at,
+        thing,
+        line: Vec::new(),
+        flow: view.flow.unwrap_or_default(),
+        state: String::new(),
+        actions: Vec::new(),
+        facts: view.facts,
+        json,
+    })
 }

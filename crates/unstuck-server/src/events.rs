@@ -3,20 +3,13 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::convert::Infallible;
 use std::fmt::Write as _;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
-use http_body::Frame;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 use unstuck_api::ProblemType;
 use unstuck_core::id::RunId;
 use unstuck_service::event_teller::EventTeller;
@@ -29,18 +22,15 @@ use crate::app::App;
 use crate::call::Call;
 use crate::dispatch::{run_blocking, take_turn};
 use crate::event_cursor::EventCursor;
+use crate::event_outbox::{EventOutbox, MOST_UNSENT, PIECE, StreamEnd};
 use crate::event_pages::{EventPage, PageEvent};
+use crate::open_streams::OpenStream;
 use crate::problem::Problem;
 use crate::route::{Answered, BoxFuture};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// A line that says nothing is sent this often, so that proxies keep the connection.
 const BETWEEN_SIGNS: Duration = Duration::from_secs(15);
-/// A reader that takes nothing for so long is hung up on.
-const MOST_SILENCE: Duration = Duration::from_mins(1);
-/// Pieces that wait to be sent; the reader is read for again when there is room.
-const PIECES: usize = 4;
-
 /// Streams that send only the last event of each thing keep so many at most before they send them.
 const MOST_KEPT: usize = 4_096;
 /// The longest interval of such a stream.
@@ -78,16 +68,20 @@ impl EventFilter {
 pub(crate) fn stream(call: Call) -> BoxFuture<Answered> {
     Box::pin(async move {
         let app = call.app.clone();
-        let place = OpenStream::take(&app)?;
+        let most = app.settings.limits.streams;
+        let place = app.streams.open(most).ok_or_else(|| {
+            let sentence = format!("{most} event streams are open, which is the maximum");
+            Problem::new(ProblemType::Overloaded, sentence)
+        })?;
         let turn = take_turn(&app, &app.queries).await?;
         let interval = call.parameters.duration("coalesce").map(|interval| interval.min(LONGEST_INTERVAL));
         let (cursor, filter) =
             run_blocking(turn, move || Ok((find_begin(&call)?, build_filter(&call)?))).await?;
-        let (sender, receiver) = channel(PIECES);
+        let (outbox, body) = EventOutbox::new();
         let kept = interval.map(|_| KeptEvents::default());
-        let stream = EventStream { app, cursor, filter, sender, kept, teller: EventTeller::default() };
-        tokio::spawn(stream.follow(interval.unwrap_or_default(), place));
-        Ok(Answer::new(StatusCode::OK, Content::Events(Body::new(EventBody(receiver))))
+        let stream = EventStream { app, cursor, filter, outbox, kept, place, teller: EventTeller::default() };
+        tokio::spawn(stream.follow(interval.unwrap_or_default()));
+        Ok(Answer::new(StatusCode::OK, Content::Events(body))
             .with_header(header::CACHE_CONTROL, HeaderValue::from_static("no-store")))
     })
 }
@@ -125,46 +119,34 @@ fn build_filter(call: &Call) -> Result<EventFilter, Problem> {
     })
 }
 
-/// One of the streams that may be open at once.
-struct OpenStream(Arc<AtomicUsize>);
-
-impl OpenStream {
-    fn take(app: &App) -> Result<OpenStream, Problem> {
-        let place = OpenStream(app.streams.clone());
-        if place.0.fetch_add(1, Ordering::AcqRel) >= app.settings.limits.streams {
-            return Err(Problem::new(
-                ProblemType::Overloaded,
-                format!("{} event streams are open, which is the maximum", app.settings.limits.streams),
-            ));
-        }
-        Ok(place)
-    }
-}
-
-impl Drop for OpenStream {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 /// What a stream that sends only the last event of each thing has not sent yet.
 #[derive(Default)]
 struct KeptEvents {
     /// In the order in which the things first came.
     texts: Vec<String>,
     places: HashMap<(&'static str, String), usize>,
+    bytes: usize,
 }
 
 impl KeptEvents {
     fn keep(&mut self, event: &PageEvent) {
         let text = format_event(event);
+        self.bytes += text.len();
         match self.places.entry((event.class.word(), event.thing.clone())) {
-            Entry::Occupied(place) => self.texts[*place.get()] = text,
+            Entry::Occupied(place) => {
+                let before = std::mem::replace(&mut self.texts[*place.get()], text);
+                self.bytes -= before.len();
+            }
             Entry::Vacant(place) => {
                 place.insert(self.texts.len());
                 self.texts.push(text);
             }
         }
+    }
+
+    /// Whether what is kept has to be sent before more is.
+    fn is_full(&self) -> bool {
+        self.texts.len() >= MOST_KEPT || self.bytes >= MOST_UNSENT
     }
 }
 
@@ -173,19 +155,17 @@ struct EventStream {
     app: Arc<App>,
     cursor: EventCursor,
     filter: EventFilter,
-    sender: Sender<Bytes>,
+    outbox: EventOutbox,
+    place: OpenStream,
     /// Where only the last event of each thing is sent.
     kept: Option<KeptEvents>,
     teller: EventTeller,
 }
 
-/// A stream has ended: nobody reads it any more, or it has said why.
-struct StreamEnd;
-
 impl EventStream {
     /// Sends what happens until nobody reads it any more, or the server stops; all of it at once after each interval, if there is
     /// one.
-    async fn follow(mut self, interval: Duration, _place: OpenStream) {
+    async fn follow(mut self, interval: Duration) {
         // Whichever way it ends, there is nothing more to do.
         let _ = self.send_all(interval).await;
     }
@@ -195,7 +175,7 @@ impl EventStream {
         let (epoch, cursor) = (self.cursor.log.epoch(), &self.cursor);
         let hello =
             format!("retry: 2000\nevent: hello\ndata: {{\"epoch\":{epoch},\"cursor\":\"{cursor}\"}}\n\n");
-        self.send(hello).await?;
+        self.outbox.send(&hello).await?;
         let mut is_caught_up = false;
         loop {
             let next_turn = Instant::now() + interval;
@@ -203,20 +183,21 @@ impl EventStream {
             if !is_caught_up {
                 is_caught_up = true;
                 let cursor = &self.cursor;
-                self.send(format!("event: caughtUp\ndata: {{\"cursor\":\"{cursor}\"}}\n\n")).await?;
+                let caught_up = format!("event: caughtUp\ndata: {{\"cursor\":\"{cursor}\"}}\n\n");
+                self.outbox.send(&caught_up).await?;
             }
             let is_stopping = self.wait_for_more(&mut commits, &mut stopping).await?;
             if !is_stopping {
                 tokio::select! {
                     () = sleep_until(next_turn) => continue,
                     () = stops(&mut stopping) => {}
-                    () = self.sender.closed() => return Err(StreamEnd),
+                    () = self.outbox.closed() => return Err(StreamEnd),
                 }
                 // What has become durable before is told first.
                 self.send_up_to_now(&mut commits).await?;
             }
             let bye = "event: bye\ndata: {\"why\":\"the server stops; reconnect\"}\n\n";
-            return self.send(bye.to_owned()).await;
+            return self.outbox.send(bye).await;
         }
     }
 
@@ -230,40 +211,48 @@ impl EventStream {
             let page = match read {
                 Ok(page) => page,
                 Err(error) => {
-                    self.send(describe_end(&error).to_owned()).await?;
+                    self.outbox.send(describe_end(&error)).await?;
                     return Err(StreamEnd);
                 }
             };
             let is_end = page.is_end_at(seen);
-            let text = self.take_page(&page, is_end);
+            self.place.set_behind(page.events.first().map(|event| event.at));
+            self.send_page(&page, is_end).await?;
             self.cursor = page.next.clone();
-            if !text.is_empty() {
-                self.send(text).await?;
-            }
             if is_end {
+                self.place.set_behind(None);
                 return Ok(());
             }
         }
     }
 
-    /// Writes the events that fit, or keeps them. The end of a page has an id even if no event in it fits, so that a reader that
+    /// Sends the events that fit, or keeps them. The end of a page has an id even if no event in it fits, so that a reader that
     /// comes back does not begin before it; but not while something before it is kept.
-    fn take_page(&mut self, page: &EventPage, is_end: bool) -> String {
+    async fn send_page(&mut self, page: &EventPage, is_end: bool) -> Result<(), StreamEnd> {
         let fitting = page.events.iter().filter(|event| self.filter.accepts(event));
-        let mut text = match &mut self.kept {
-            None => fitting.map(format_event).collect::<String>(),
+        let mut text = String::new();
+        match &mut self.kept {
+            None => {
+                for event in fitting {
+                    text += &format_event(event);
+                    if text.len() >= PIECE {
+                        self.outbox.send(&text).await?;
+                        text.clear();
+                    }
+                }
+            }
             Some(kept) => {
                 fitting.for_each(|event| kept.keep(event));
-                if !is_end && kept.texts.len() < MOST_KEPT {
-                    return String::new();
+                if !is_end && !kept.is_full() {
+                    return Ok(());
                 }
-                std::mem::take(kept).texts.concat()
+                text = std::mem::take(kept).texts.concat();
             }
-        };
+        }
         if page.next != self.cursor || !text.is_empty() {
             let _ = write!(text, "id: {}\n\n", page.next);
         }
-        text
+        self.outbox.send(&text).await
     }
 
     /// Waits until something has become durable, and says now and then that it still waits. Returns whether the server stops.
@@ -276,17 +265,9 @@ impl EventStream {
             tokio::select! {
                 changed = commits.changed() => return Ok(changed.is_err()),
                 () = stops(stopping) => return Ok(true),
-                () = self.sender.closed() => return Err(StreamEnd),
-                () = sleep(BETWEEN_SIGNS) => self.send(": still here\n\n".to_owned()).await?,
+                () = self.outbox.closed() => return Err(StreamEnd),
+                () = sleep(BETWEEN_SIGNS) => self.outbox.send(": still here\n\n").await?,
             }
-        }
-    }
-
-    /// Sends a piece, unless the reader takes nothing for too long.
-    async fn send(&self, text: String) -> Result<(), StreamEnd> {
-        match timeout(MOST_SILENCE, self.sender.send(text.into())).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(StreamEnd),
         }
     }
 }
@@ -327,20 +308,5 @@ fn describe_end(error: &TailError) -> &'static str {
             "event: reset\ndata: {\"why\":\"the cursor is of another store, or of this one before it was restored; list again\"}\n\n"
         }
         TailError::Store(_) => "event: bye\ndata: {\"why\":\"the store cannot be read now; reconnect\"}\n\n",
-    }
-}
-
-/// The pieces of a stream as they come.
-struct EventBody(Receiver<Bytes>);
-
-impl http_body::Body for EventBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 }

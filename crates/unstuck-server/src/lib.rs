@@ -2,18 +2,22 @@
 //! read a request, ask the service once and write its view. Nothing is decided here. It is tested over real sockets, in the tests of the binary.
 
 mod access;
+mod activity;
 mod answer;
 mod app;
 mod body;
 mod call;
 mod connections;
+mod content_coding;
 mod dispatch;
 mod event_cursor;
+mod event_outbox;
 mod event_pages;
 mod events;
 mod handler;
 mod health;
 mod metrics;
+mod open_streams;
 mod openapi;
 mod pages;
 mod parameter;

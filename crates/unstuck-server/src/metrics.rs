@@ -2,7 +2,7 @@
 //! and policies, never ids; past a limit their values are counted as `other`.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -19,8 +19,9 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use unstuck_api::ProblemType;
 use unstuck_core::model::run::RunState;
-use unstuck_core::time::Time;
+use unstuck_core::time::{Millis, Time};
 use unstuck_engine::metrics::{Distribution, EngineCounts};
+use unstuck_service::service::now;
 
 use crate::answer::{Answer, Content};
 use crate::app::App;
@@ -78,20 +79,28 @@ fn register(app: &App, registry: &mut Registry) -> Result<(), Problem> {
         app.metrics.requests.clone(),
     );
     let streams = Gauge::<i64>::default();
-    streams.set(i64::try_from(app.streams.load(Ordering::Relaxed)).unwrap_or(i64::MAX));
+    streams.set(i64::try_from(app.streams.count()).unwrap_or(i64::MAX));
     registry.register("event_streams", "Event streams that are open", streams);
-    #[expect(clippy::cast_precision_loss, reason = "milliseconds are exact for 285,000 years")]
-    let late = app.handle.lateness().0 as f64 / 1_000.0;
-    let lateness = Gauge::<f64, AtomicU64>::default();
-    lateness.set(late);
-    registry.register_with_unit(
-        "timer_lateness",
-        "How late the engine is for what is due",
-        Unit::Seconds,
-        lateness,
+    register_seconds(
+        registry,
+        ("event_stream_lag", "Age of the oldest event that an open event stream has not been given yet"),
+        app.streams.lag(now()),
+    );
+    register_seconds(
+        registry,
+        ("timer_lateness", "How late the engine is for what is due"),
+        app.handle.lateness(),
     );
     registry.register_collector(Box::new(Snapshot::take(app)?));
     Ok(())
+}
+
+/// Registers a length of time as it is now.
+#[expect(clippy::cast_precision_loss, reason = "milliseconds are exact for 285,000 years")]
+fn register_seconds(registry: &mut Registry, (name, help): (&str, &str), time: Millis) {
+    let gauge = Gauge::<f64, AtomicU64>::default();
+    gauge.set(time.0 as f64 / 1_000.0);
+    registry.register_with_unit(name, help, Unit::Seconds, gauge);
 }
 
 /// What is counted elsewhere, as it is when it is asked for.

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use unstuck_api::{ProblemDocument, ProblemType};
 
 use crate::app::App;
+use crate::content_coding::{BodyDecoder, ContentCoding, DecodeError};
 use crate::problem::Problem;
 
 /// So many bytes of a body that is too large are read and dropped, because whoever still sends does not see the answer.
@@ -30,28 +31,48 @@ impl ReceivedBody {
 }
 
 /// Reads a body within its bounds.
-pub(crate) async fn receive_body(app: &App, body: Body) -> Result<ReceivedBody, Problem> {
+pub(crate) async fn receive_body(
+    app: &App,
+    body: Body,
+    coding: Option<ContentCoding>,
+) -> Result<ReceivedBody, Problem> {
     let limit = app.settings.limits.body_time;
-    timeout(limit, read_all(app, body)).await.unwrap_or_else(|_| {
+    timeout(limit, read_all(app, body, coding)).await.unwrap_or_else(|_| {
         let sentence = format!("the body did not arrive within {} s", limit.as_secs());
         Err(Problem::new(ProblemType::BadRequest, sentence))
     })
 }
 
-async fn read_all(app: &App, mut body: Body) -> Result<ReceivedBody, Problem> {
+async fn read_all(app: &App, mut body: Body, coding: Option<ContentCoding>) -> Result<ReceivedBody, Problem> {
     let most = app.settings.limits.body;
-    let (mut bytes, mut room): (Vec<u8>, Option<OwnedSemaphorePermit>) = (Vec::new(), None);
+    let mut decoder = BodyDecoder::new(coding, most);
+    let (mut room, mut is_empty) = (None, true);
     while let Some(piece) = next_piece(&mut body).await? {
-        if bytes.len() + piece.len() > most {
+        is_empty = false;
+        if let Err(error) = decoder.take(&piece) {
             // What has come so far is not needed either.
-            drop((bytes, room));
+            drop((decoder, room));
             drop_rest(&mut body).await;
-            return Err(too_large(most));
+            return Err(refuse_body(&error, most));
         }
-        bytes.extend_from_slice(&piece);
-        take_room(app, bytes.len(), &mut room)?;
+        take_room(app, decoder.len(), &mut room)?;
     }
+    if is_empty {
+        return Ok(ReceivedBody::default());
+    }
+    let bytes = decoder.finish().map_err(|error| refuse_body(&error, most))?;
     Ok(ReceivedBody { bytes: bytes.into(), _room: room.map(Arc::new) })
+}
+
+fn refuse_body(error: &DecodeError, most: usize) -> Problem {
+    match error {
+        DecodeError::TooLarge => too_large(most),
+        DecodeError::Broken(coding) => {
+            let name = coding.name();
+            let sentence = format!("the body is not {name}, as `Content-Encoding` says, or ends too early");
+            Problem::new(ProblemType::BadRequest, sentence)
+        }
+    }
 }
 
 /// Returns the next piece of a body, if there is one.

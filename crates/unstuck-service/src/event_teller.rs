@@ -10,6 +10,7 @@ use unstuck_core::evolve::evolve;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Origin, Run};
 use unstuck_core::reason;
+use unstuck_core::schedule::FIRING_PREFIX;
 use unstuck_engine::read_flows::ReadFlows;
 use unstuck_store::contract::Reader;
 
@@ -37,6 +38,8 @@ pub struct ToldEvent {
     pub line: Vec<RunId>,
     /// The full names of the actions of the steps that it is about.
     pub actions: Vec<Arc<str>>,
+    /// The time for which the clock has started the run, where the event is that it has.
+    pub fired_for: Option<String>,
 }
 
 /// A run as the last event that was told has left it.
@@ -102,12 +105,13 @@ impl EventTeller {
         }
         actions.dedup();
         let line = followed.line.clone();
+        let fired_for = find_fired(run, event);
         if !run.is_final() {
             followed.last_turn = self.turn;
             self.followed.insert(id, followed);
             self.forget_oldest();
         }
-        Ok(Some(ToldEvent { view, line, actions }))
+        Ok(Some(ToldEvent { view, line, actions, fired_for }))
     }
 
     /// Forgets the half of the runs that nothing has happened to for longest, once there are too many.
@@ -120,6 +124,13 @@ impl EventTeller {
         let middle = *middle;
         self.followed.retain(|_, followed| followed.last_turn > middle);
     }
+}
+
+/// Returns the time of a schedule that has started a run by itself with this event, its first.
+fn find_fired(run: &Run, event: &Event) -> Option<String> {
+    let is_fired = event.seq == 1 && event.by == Actor::Engine && matches!(run.origin, Origin::Root);
+    let at = run.key.as_deref().filter(|_| is_fired)?.strip_prefix(FIRING_PREFIX)?;
+    Some(at.to_owned())
 }
 
 /// Makes a run as its event of this number has left it.

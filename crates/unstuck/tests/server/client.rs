@@ -120,8 +120,15 @@ impl Connection {
 
     /// Reads an answer with all of its body.
     pub(crate) fn read_answer(&mut self) -> std::io::Result<Answer> {
+        let (mut answer, body) = self.read_answer_and_bytes()?;
+        answer.body = String::from_utf8(body).map_err(|_| ErrorKind::InvalidData)?;
+        Ok(answer)
+    }
+
+    /// Reads an answer, and its body apart from it, which may be no text.
+    pub(crate) fn read_answer_and_bytes(&mut self) -> std::io::Result<(Answer, Vec<u8>)> {
         let (status, headers) = self.read_head()?;
-        let mut answer = Answer { status, headers, body: String::new() };
+        let answer = Answer { status, headers, body: String::new() };
         let mut body = Vec::new();
         if answer.header("transfer-encoding") == Some("chunked") {
             while let Some(chunk) = self.read_chunk()? {
@@ -133,8 +140,7 @@ impl Connection {
             body.resize(length.parse().map_err(|_| ErrorKind::InvalidData)?, 0);
             self.stream.read_exact(&mut body)?;
         }
-        answer.body = String::from_utf8(body).map_err(|_| ErrorKind::InvalidData)?;
-        Ok(answer)
+        Ok((answer, body))
     }
 
     /// Reads the status and the headers, with their names in small letters.

@@ -1,6 +1,8 @@
 //! A reader of server-sent events.
 
 use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
 
 use serde_json::Value;
 
@@ -12,6 +14,8 @@ use crate::support::Server;
 pub(crate) struct Message {
     pub(crate) kind: String,
     pub(crate) data: Value,
+    /// The last id that came before it.
+    pub(crate) id_before: Option<String>,
 }
 
 /// A stream that is read.
@@ -25,14 +29,23 @@ pub(crate) struct EventStream {
 
 impl EventStream {
     pub(crate) fn open(server: &Server, query: &str, last_id: Option<&str>) -> EventStream {
+        EventStream::try_open(server.address, query, last_id).expect("it is answered")
+    }
+
+    /// Opens a stream of a server that may be gone at any moment.
+    pub(crate) fn try_open(
+        address: SocketAddr,
+        query: &str,
+        last_id: Option<&str>,
+    ) -> io::Result<EventStream> {
         let mut request =
             Request::new("GET", &format!("/v1/events{query}")).header("Accept", "text/event-stream");
         if let Some(id) = last_id {
             request = request.header("Last-Event-ID", id);
         }
-        let mut connection = server.connect();
-        connection.send(&request.bytes()).expect("it is sent");
-        let (status, headers) = connection.read_head().expect("it is answered");
+        let mut connection = Connection::try_open(address)?;
+        connection.send(&request.bytes())?;
+        let (status, headers) = connection.read_head()?;
         let kind = headers.iter().find(|(name, _)| name == "content-type").map(|(_, value)| value.as_str());
         assert_eq!((status, kind), (200, Some("text/event-stream; charset=utf-8")));
         let mut stream = EventStream {
@@ -41,8 +54,9 @@ impl EventStream {
             messages: VecDeque::new(),
             last_id: last_id.map(str::to_owned),
         };
-        assert_eq!(stream.next().map(|hello| hello.kind), Some("hello".to_owned()));
-        stream
+        let hello = stream.next().ok_or(io::ErrorKind::UnexpectedEof)?;
+        assert_eq!(hello.kind, "hello");
+        Ok(stream)
     }
 
     /// The next message; none where the stream has ended.
@@ -60,7 +74,7 @@ impl EventStream {
     }
 
     fn take_block(&mut self, block: &str) {
-        let mut message = Message::default();
+        let mut message = Message { id_before: self.last_id.clone(), ..Message::default() };
         let mut has_data = false;
         for line in block.lines() {
             match line.split_once(": ") {
@@ -102,7 +116,7 @@ impl EventStream {
             let message = self.next().expect("the stream goes on");
             match message.kind.as_str() {
                 "caughtUp" => return events,
-                "run" | "flow" | "policy" | "bulk" => events.push(message.data),
+                "run" | "flow" | "schedule" | "policy" | "bulk" => events.push(message.data),
                 other => panic!("what is {other}?"),
             }
         }

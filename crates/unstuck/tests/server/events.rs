@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::client::Request;
 use crate::event_stream::{EventStream, name_of};
-use crate::support::Server;
+use crate::support::{Server, wait_until};
 
 fn is_end(run: &str) -> impl Fn(&Value) -> bool + '_ {
     move |event| event["run"] == run && event["state"] == "completed"
@@ -178,7 +178,7 @@ fn the_events_of_a_run_that_was_forgotten_are_left_out() {
 }
 
 /// The facts of what has happened after a cursor, by a filter.
-fn facts_after(server: &Server, cursor: &str, filter: &str) -> Vec<String> {
+pub(crate) fn facts_after(server: &Server, cursor: &str, filter: &str) -> Vec<String> {
     let told = EventStream::open(server, &format!("?after={cursor}&{filter}"), None).until_caught_up();
     let facts = told.iter().flat_map(|event| event["facts"].as_array().expect("it is a list").clone());
     facts.map(|fact| fact.as_str().expect("it is a text").to_owned()).collect()
@@ -199,6 +199,7 @@ fn flows_policies_and_bulk_actions_are_told_too_and_over_a_restart() {
     assert_eq!(server.delete("/v1/flows/another?reason=old").status, 204);
     server.start_run("broken");
     server.post("/v1/bulk", &json!({"action": "cancel", "flow": "broken"})).with(202);
+    wait_until("it is done", || facts_after(&server, &begin, "class=bulk").len() == 2);
     server.post("/v1/policies/later/disable", &json!({})).with(200);
     server.delete("/v1/policies/later").with(200);
     let policies = ["policy.added", "policy.disabled", "policy.deleted"];
@@ -207,9 +208,9 @@ fn flows_policies_and_bulk_actions_are_told_too_and_over_a_restart() {
         assert_eq!(facts_after(server, &begin, "class=policy"), policies);
         assert_eq!(facts_after(server, &begin, "class=flow"), flows);
         assert_eq!(facts_after(server, &begin, "flow=another"), flows);
-        assert_eq!(facts_after(server, &begin, "class=bulk"), ["bulk.begun"]);
+        assert_eq!(facts_after(server, &begin, "class=bulk"), ["bulk.begun", "bulk.done"]);
         assert_eq!(facts_after(server, &begin, "fact=policy.deleted"), ["policy.deleted"]);
-        assert_eq!(facts_after(server, &begin, "class=flow&class=bulk").len(), 3);
+        assert_eq!(facts_after(server, &begin, "class=flow&class=bulk").len(), 4);
         assert_eq!(facts_after(server, &begin, "class=policy&state=held").len(), 0);
         let deleted = EventStream::open(server, &format!("?after={begin}&fact=flow.deleted"), None);
         let deleted = { deleted }.until_caught_up();

@@ -1,7 +1,9 @@
 //! The server as programs use it: the real binary over real sockets, with clients that behave, and clients that do not.
 
 mod amend;
+mod change_events;
 mod client;
+mod compression;
 mod conditions;
 mod configuration;
 mod description;
@@ -10,6 +12,7 @@ mod doctor;
 mod event_stream;
 mod events;
 mod flows;
+mod http2;
 mod items;
 mod kills;
 mod metrics;
@@ -24,6 +27,7 @@ mod run_command;
 mod runs;
 mod schedules;
 mod signals;
+mod slow_readers;
 mod starting;
 mod stops;
 mod store;

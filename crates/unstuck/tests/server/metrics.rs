@@ -69,6 +69,7 @@ fn what_happens_is_counted() {
         ("unstuck_ladder_rungs_total{rung=\"hold\"}", 1.0),
         ("unstuck_ladder_rungs_total{rung=\"rest\"}", 1.0),
         ("unstuck_event_streams", 0.0),
+        ("unstuck_event_stream_lag_seconds", 0.0),
         (
             "unstuck_http_request_duration_seconds_count{method=\"POST\",route=\"/v1/runs\",status=\"201\"}",
             4.0,

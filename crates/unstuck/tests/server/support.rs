@@ -177,6 +177,21 @@ impl Server {
         child().as_str().expect("it is an id").to_owned()
     }
 
+    /// How many sockets its process has open.
+    pub(crate) fn open_sockets(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("it runs");
+        let links = files.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+        links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+    }
+
+    /// How much memory its process has taken, in KiB.
+    pub(crate) fn resident_memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("it has memory");
+        line.trim().trim_end_matches(" kB").parse().expect("it is a number")
+    }
+
     fn signal(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("it is a process id");
         kill_process(id, signal).expect("it is there");
