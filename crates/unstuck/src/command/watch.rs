@@ -58,7 +58,7 @@ const CTRL_Z: u8 = 26;
 /// What happens while the screen is shown.
 enum Message {
     Looking,
-    Looked(Result<Picture, CommandError>),
+    Looked(Box<Result<Picture, CommandError>>),
     Key(u8),
     /// The terminal has another size.
     Resized,
@@ -133,7 +133,7 @@ impl Watch {
             self.draw(terminal);
             match receiver.recv_timeout(INTERVAL) {
                 Ok(Message::Looking) => self.asked = Some(Instant::now()),
-                Ok(Message::Looked(looked)) => self.take(looked),
+                Ok(Message::Looked(looked)) => self.take(*looked),
                 Ok(Message::Key(b'q' | b'Q' | CTRL_C) | Message::Closed) => return ExitCode::SUCCESS,
                 Ok(Message::Key(CTRL_Z)) => terminal.suspend(),
                 Ok(Message::Key(CTRL_L)) => terminal.clear(),
@@ -179,7 +179,7 @@ fn looks(place: StoreLocation, sender: Sender<Message>) -> impl FnOnce() + Send 
             let took = if looked.is_ok() { begun.elapsed() } else { Duration::ZERO };
             rest = (took.min(took_before) * RESTS).clamp(INTERVAL, LONGEST_REST);
             took_before = took;
-            if sender.send(Message::Looked(looked)).is_err() {
+            if sender.send(Message::Looked(Box::new(looked))).is_err() {
                 return;
             }
         }

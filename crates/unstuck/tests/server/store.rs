@@ -52,9 +52,9 @@ fn copies_are_made_only_where_a_folder_is_configured_and_are_whole() {
     let server = Server::start_on(&store, &["--copies", copies.to_str().expect("a plain path")]);
     server.apply(FLOWS).with(200);
     let run = server.start_order("o-1");
-    let copied = end_of(&server, &server.post("/v1/store/copies", &json!({"name": "monday"})).with(202));
-    assert_eq!(copied["state"], "done", "{copied}");
-    assert_eq!(copied["copy"]["copy"], json!(copies.join("monday")));
+    let named = end_of(&server, &server.post("/v1/store/copies", &json!({"name": "monday"})).with(202));
+    assert_eq!(named["state"], "done", "{named}");
+    assert_eq!(named["copy"]["copy"], json!(copies.join("monday")));
     let unnamed = end_of(&server, &server.post("/v1/store/copies", &json!({})).with(202));
     assert_eq!(unnamed["state"], "done", "{unnamed}");
     for name in ["../away", "", ".hidden", "a/b", "a b"] {
