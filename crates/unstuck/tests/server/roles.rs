@@ -128,6 +128,9 @@ fn a_client_is_for_its_flows() {
     let server = Server::start();
     let other = server.start_run("quick");
     let client = create_token(&server, "shop", &["--role", "client", "--flow", "order"]);
+    let you = get_as(&server, &client, "/v1/server").with(200)["you"].clone();
+    assert_eq!((&you["role"], &you["flows"]), (&json!("client"), &json!(["order"])), "{you}");
+    assert!(you["token"].as_str().is_some_and(|id| id.starts_with("tok_")), "{you}");
     let order = json!({"flow": "order", "input": {"amount": 1}, "key": "k"});
     let started = post_as(&server, &client, "/v1/runs", &order).with(201);
     let run = started["run"].as_str().expect("it is an id");

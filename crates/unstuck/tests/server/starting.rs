@@ -2,6 +2,8 @@
 
 use std::net::TcpListener;
 
+use serde_json::json;
+
 use crate::support::{Server, Store};
 
 #[test]
@@ -57,6 +59,7 @@ fn a_server_is_alive_and_ready() {
     assert!(!checks.is_empty() && checks.iter().all(|check| check["status"] == "ok"), "{health}");
     let about = server.get("/v1/server").with(200);
     assert_eq!((about["api"].as_str(), about["you"]["role"].as_str()), (Some("v1"), Some("admin")));
+    assert_eq!((&about["store"], &about["features"]), (&json!("embedded"), &json!([])));
 }
 
 #[test]
