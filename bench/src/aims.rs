@@ -1,4 +1,4 @@
-//! What the embedded store is to reach, and by how much it does.
+//! Aims and by how much they are reached; those of the embedded store.
 
 use std::time::Duration;
 
@@ -16,6 +16,11 @@ pub struct Aim {
 }
 
 impl Aim {
+    /// An aim by its name, with what was measured and the part of the aim that this is.
+    pub fn new(what: &str, measured: String, ratio: f64) -> Aim {
+        Aim { what: what.to_owned(), measured, ratio }
+    }
+
     /// Says whether it is met, and by how much.
     pub fn line(&self) -> String {
         let Aim { what, measured, ratio } = self;
@@ -35,7 +40,7 @@ pub fn aims(lines: &[Line], few: u64, most: u64) -> Vec<Aim> {
     };
     let mut aims = Vec::new();
     let mut aim = |what: &str, measured: String, ratio: f64| {
-        aims.push(Aim { what: what.to_owned(), measured, ratio });
+        aims.push(Aim::new(what, measured, ratio));
     };
     if let Some(line) = find(Load::Bare, few, 4_096) {
         let rate = line.steps_per_second();

@@ -1,4 +1,4 @@
-//! What the system tells of this process: its memory, and what it has written.
+//! What the system tells of a process: its memory, its processor time, and what it has written.
 
 use std::fs;
 use std::path::Path;
@@ -14,6 +14,21 @@ pub fn peak_memory() -> u64 {
 /// The memory that the process has now, in bytes (`VmRSS`).
 pub fn memory() -> u64 {
     field("/proc/self/status", "VmRSS:") * 1_024
+}
+
+/// The memory that a process has now, in bytes.
+pub fn memory_of(process: u32) -> u64 {
+    field(&format!("/proc/{process}/status"), "VmRSS:") * 1_024
+}
+
+/// The processor time that a process has taken, with threads that have ended; to a hundredth of a second.
+pub fn time_of(process: u32) -> Duration {
+    let path = format!("/proc/{process}/stat");
+    let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path} cannot be read: {error}"));
+    // The name of the program stands in parentheses, and may have spaces.
+    let rest = text.rsplit(')').next().unwrap_or_default();
+    let ticks = rest.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok());
+    Duration::from_millis(ticks.sum::<u64>() * 10)
 }
 
 /// The bytes that the process has handed to write calls (`wchar`).

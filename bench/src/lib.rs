@@ -10,3 +10,4 @@ pub mod limits;
 pub mod line;
 pub mod readers;
 pub mod recovery;
+pub mod server;

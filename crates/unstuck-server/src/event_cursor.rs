@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use unstuck_core::id::AuditEntryId;
-use unstuck_store::contract::{AuditFilter, Cursor, Reader, StoreError, TailError};
+use unstuck_store::contract::{Cursor, Reader, StoreError, TailError};
 
 /// A place in all that happens. It is opaque to whoever holds it, and outlives the server that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,14 +18,14 @@ impl EventCursor {
     /// Returns the end of what is durable. Taken before something is read, a stream from there on misses nothing that was not
     /// read.
     pub(crate) fn end(reader: &dyn Reader) -> Result<EventCursor, StoreError> {
-        let audit = load_audit_end(reader)?;
-        Ok(EventCursor { log: reader.cursor()?, audit })
+        let (log, audit) = reader.ends()?;
+        Ok(EventCursor { log, audit })
     }
 
     /// Reads a cursor. One of before there was an audit in it tells of runs from its place on, and of the rest from now on.
     pub(crate) fn read(text: &str, reader: &dyn Reader) -> Result<EventCursor, TailError> {
         if let Ok(log) = text.parse::<Cursor>() {
-            let audit = load_audit_end(reader).map_err(TailError::Store)?;
+            let (_, audit) = reader.ends().map_err(TailError::Store)?;
             return Ok(EventCursor { log, audit });
         }
         let (log, audit) = text.rsplit_once('.').ok_or(TailError::NoCursor)?;
@@ -44,9 +44,4 @@ impl fmt::Display for EventCursor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:x}", self.log, self.audit.0)
     }
-}
-
-fn load_audit_end(reader: &dyn Reader) -> Result<AuditEntryId, StoreError> {
-    let last = reader.audit(&AuditFilter::default(), None, 1)?;
-    Ok(last.first().map_or(AuditEntryId(0), |(id, _)| *id))
 }

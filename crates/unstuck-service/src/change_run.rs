@@ -23,6 +23,7 @@ use unstuck_engine::request::EngineError;
 use unstuck_engine::runtime::{Handle, Reply};
 use unstuck_store::contract::{Reader, StoreError};
 
+use crate::explain::ExplainedRun;
 use crate::service::{Service, ServiceError, to_json};
 use crate::{convert, explain, migrate, run_name};
 
@@ -75,15 +76,19 @@ pub(crate) fn describe_run(
     run: RunId,
     already: bool,
 ) -> Result<ChangedView, ServiceError> {
-    let explained = explain::explain_run(service, reader, run)?;
-    Ok(ChangedView {
-        run: run.to_string(),
+    Ok(view_of_explained(&explain::explain_run(service, reader, run)?, already))
+}
+
+/// Returns the view of a run that is explained.
+pub(crate) fn view_of_explained(explained: &ExplainedRun, already: bool) -> ChangedView {
+    ChangedView {
+        run: explained.run().id.to_string(),
         already,
         state: explained.run().state().word().to_owned(),
         idle: explained.continue_command().is_some(),
         headline: explained.headline().to_owned(),
         go_on: explained.continue_command().map(str::to_owned),
-    })
+    }
 }
 
 /// Names the run in a problem that the engine reports without one.

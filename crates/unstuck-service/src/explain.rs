@@ -10,6 +10,8 @@ use unstuck_core::explain::{
 use unstuck_core::home::is_idle;
 use unstuck_core::id::RunId;
 use unstuck_core::model::run::{Run, RunState, Slot};
+use unstuck_core::model::unit::{Unit, UnitState};
+use unstuck_core::policy::PolicySwitch;
 use unstuck_core::summary::RunSummary;
 use unstuck_engine::document;
 use unstuck_store::contract::Reader;
@@ -76,15 +78,25 @@ pub(crate) fn explain_on_page(
 /// Explains a run: collects the states and causes of its descendants, the holders of slots and the pause of policies,
 /// which the core's explanation needs.
 pub fn explain_run(service: &Service, reader: &dyn Reader, run: RunId) -> Result<ExplainedRun, ServiceError> {
-    let flows = &service.flows;
     let (run, history) = load_run_with_history(reader, run)?;
+    explain_loaded_run(service, reader, run, &history)
+}
+
+/// The same for a run that is loaded already, with its whole history.
+pub(crate) fn explain_loaded_run(
+    service: &Service,
+    reader: &dyn Reader,
+    run: Run,
+    history: &[Event],
+) -> Result<ExplainedRun, ServiceError> {
+    let flows = &service.flows;
     let all = family::load_runs_under_way(reader, run.clone(), LOOKED_AT)?;
     let states: Vec<(RunId, RunState)> = all.iter().map(|run| (run.id, run.state())).collect();
     let causes = find_causes(&all);
     let summary = RunSummary::of(&run);
     let set_aside = set_aside::find_set_aside(reader, flows, &summary)?;
     let go_on = if set_aside.is_some() { None } else { service.continue_command(reader, &summary, &all)? };
-    let (_, switch) = reader.policies()?;
+    let switch = load_switch(reader, &all)?;
     let explain = |run: &Run, history: &[Event]| -> Result<Explanation, ServiceError> {
         // A run that has not taken in how the clock was set back counts by the clock as it was.
         let now = crate::service::now().max(history.last().map_or(run.updated_at, Event::time));
@@ -122,7 +134,7 @@ pub fn explain_run(service: &Service, reader: &dyn Reader, run: RunId) -> Result
         }
         Ok(explanation)
     };
-    let explanation = explain(&run, &history)?;
+    let explanation = explain(&run, history)?;
     let resting: Vec<&Run> =
         all.iter().filter(|other| other.id != run.id && family::needs_a_person(other)).collect();
     let mut below = Vec::new();
@@ -132,6 +144,15 @@ pub fn explain_run(service: &Service, reader: &dyn Reader, run: RunId) -> Result
     }
     let more = resting.len() - below.len();
     Ok(ExplainedRun { run, explanation, below, more, go_on, set_aside })
+}
+
+/// Loads whether automatic resumes are paused, where that matters: some of these runs wait for one.
+fn load_switch(reader: &dyn Reader, runs: &[Run]) -> Result<PolicySwitch, ServiceError> {
+    let has_resume = |unit: &Unit| matches!(unit.state, UnitState::Error { resume: Some(_), .. });
+    if runs.iter().all(|run| run.units_where(has_resume).is_empty()) {
+        return Ok(PolicySwitch::default());
+    }
+    Ok(reader.policies()?.1)
 }
 
 /// Lists some of the runs that hold the slots this run waits for.
@@ -171,14 +192,14 @@ fn suggest_waking_owner(owner: SilentOwner) -> Option<PossibleAction> {
 }
 
 /// Loads a run with its whole history.
-pub(crate) fn load_run_with_history(
-    reader: &dyn Reader,
-    run: RunId,
-) -> Result<(Run, Vec<Event>), ServiceError> {
-    let found = reader.run(run)?.ok_or_else(|| {
-        ServiceError::not_found(format!("there is no run {run} in this store; `unstuck runs` lists them"))
-    })?;
-    Ok((found, reader.history(run, 0, usize::MAX)?))
+pub fn load_run_with_history(reader: &dyn Reader, run: RunId) -> Result<(Run, Vec<Event>), ServiceError> {
+    let found = reader.runs_with_history(&[run])?.pop().flatten();
+    found.ok_or_else(|| no_such_run(run))
+}
+
+/// Refuses a run that is not there.
+pub(crate) fn no_such_run(run: RunId) -> ServiceError {
+    ServiceError::not_found(format!("there is no run {run} in this store; `unstuck runs` lists them"))
 }
 
 impl ExplainedRun {

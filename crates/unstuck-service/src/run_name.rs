@@ -32,7 +32,7 @@ pub fn find_run(reader: &dyn Reader, flows: &ReadFlows, name: &str) -> Result<Ru
     }
     let range = IdRange::parse_prefix(name);
     if let Some(range) = range.filter(IdRange::is_full_id)
-        && reader.run(range.start)?.is_some()
+        && reader.has_run(range.start)?
     {
         return Ok(range.start);
     }

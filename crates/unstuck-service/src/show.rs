@@ -32,7 +32,8 @@ pub(crate) fn show_run(
     options: DocumentOptions,
 ) -> Result<RunView, ServiceError> {
     let id = run_name::find_run(reader, &service.flows, name)?;
-    let (run, go_on) = build_document_with_continue_command(service, reader, id, options)?;
+    let loaded = explain::load_run_with_history(reader, id)?;
+    let (run, go_on) = build_document_with_continue_command(service, reader, loaded, options)?;
     Ok(RunView { run, go_on })
 }
 
@@ -52,18 +53,28 @@ pub fn build_document_of(
     run: RunId,
     options: DocumentOptions,
 ) -> Result<Box<RawValue>, ServiceError> {
-    build_document_with_continue_command(service, reader, run, options).map(|(document, _)| document)
+    build_document_of_loaded(service, reader, explain::load_run_with_history(reader, run)?, options)
+}
+
+/// The same of a run that is loaded already, with its whole history.
+pub fn build_document_of_loaded(
+    service: &Service,
+    reader: &dyn Reader,
+    loaded: (Run, Vec<Event>),
+    options: DocumentOptions,
+) -> Result<Box<RawValue>, ServiceError> {
+    build_document_with_continue_command(service, reader, loaded, options).map(|(document, _)| document)
 }
 
 /// Builds the document of a run, and the command that continues it if it is idle.
 fn build_document_with_continue_command(
     service: &Service,
     reader: &dyn Reader,
-    run: RunId,
+    loaded: (Run, Vec<Event>),
     options: DocumentOptions,
 ) -> Result<(Box<RawValue>, Option<String>), ServiceError> {
     let flows = &service.flows;
-    let (run, history) = load_generation(reader, run, options.generation)?;
+    let (run, history) = choose_generation(loaded, options.generation)?;
     let set_aside = set_aside::find_set_aside(reader, flows, &RunSummary::of(&run))?;
     // Of a flow that cannot be used, the names of the steps are known, and not the rules that anything was decided by.
     let (flow, history) = match flows.get(reader, run.flow) {
@@ -104,13 +115,11 @@ fn build_document_with_continue_command(
         .map_err(|error| ServiceError::internal(format!("{} cannot be written as JSON: {error}", run.id)))
 }
 
-/// Loads a run with its history; with a number, as that generation ended.
-fn load_generation(
-    reader: &dyn Reader,
-    run: RunId,
+/// Returns a run with its history; with a number, as that generation ended.
+fn choose_generation(
+    (run, mut history): (Run, Vec<Event>),
     generation: Option<u32>,
 ) -> Result<(Run, Vec<Event>), ServiceError> {
-    let (run, mut history) = explain::load_run_with_history(reader, run)?;
     let Some(wanted) = generation.filter(|wanted| *wanted != run.generation) else {
         return Ok((run, history));
     };

@@ -9,9 +9,10 @@ use unstuck_api::runs::ChangedView;
 use unstuck_api::{ProblemDocument, ProblemType};
 use unstuck_core::decide::Answer;
 use unstuck_core::duration::{parse_duration, parse_instant};
-use unstuck_core::event::Actor;
+use unstuck_core::event::{Actor, Event};
 use unstuck_core::id::RunId;
 use unstuck_core::model::flow::{Flow, Kind};
+use unstuck_core::model::run::Run;
 use unstuck_core::refusal::Refusal;
 use unstuck_core::time::Time;
 use unstuck_engine::call::Call;
@@ -19,9 +20,9 @@ use unstuck_engine::request::{EngineError, StartRun};
 use unstuck_engine::runtime::Handle;
 use unstuck_store::contract::Reader;
 
-use crate::change_run::{describe_run, parse_json};
+use crate::change_run::{describe_run, parse_json, view_of_explained};
 use crate::service::{Service, ServiceError, now, to_json};
-use crate::{apply_flows, convert};
+use crate::{apply_flows, convert, explain};
 
 /// Flows that were looked up for several starts, each once.
 pub struct StartFlows {
@@ -156,4 +157,26 @@ pub fn build_started_view(
     started: StartedRun,
 ) -> Result<ChangedView, ServiceError> {
     describe_run(service, reader, started.run, !started.is_new)
+}
+
+/// So many runs are read at once. One that was there already may have a long history.
+const READ_AT_ONCE: usize = 64;
+
+/// The same of many, in the same order: they are read together.
+pub fn build_started_views(
+    service: &Service,
+    reader: &dyn Reader,
+    started: &[StartedRun],
+) -> Result<Vec<Result<ChangedView, ServiceError>>, ServiceError> {
+    let view = |(started, loaded): (&StartedRun, Option<(Run, Vec<Event>)>)| {
+        let (run, history) = loaded.ok_or_else(|| explain::no_such_run(started.run))?;
+        let explained = explain::explain_loaded_run(service, reader, run, &history)?;
+        Ok(view_of_explained(&explained, !started.is_new))
+    };
+    let mut views = Vec::with_capacity(started.len());
+    for some in started.chunks(READ_AT_ONCE) {
+        let ids: Vec<RunId> = some.iter().map(|started| started.run).collect();
+        views.extend(some.iter().zip(reader.runs_with_history(&ids)?).map(view));
+    }
+    Ok(views)
 }

@@ -24,7 +24,10 @@ pub(crate) struct ReadPool {
     /// Where more of them come from; `None` where the one that is there is all there is.
     file: Option<(PathBuf, Options)>,
     connections: Mutex<Connections>,
+    /// Whoever wants to read waits here: one is woken by each connection that comes back.
     returned: Condvar,
+    /// Whoever closes them waits here for the last one.
+    ended: Condvar,
     /// What keeps others from writing meanwhile.
     _lock: Option<Lock>,
 }
@@ -50,7 +53,7 @@ impl ReadPool {
 
     fn with(file: Option<(PathBuf, Options)>, idle: Vec<Connection>, lock: Option<Lock>) -> ReadPool {
         let connections = Mutex::new(Connections { idle, busy: 0, is_closed: false });
-        ReadPool { file, connections, returned: Condvar::new(), _lock: lock }
+        ReadPool { file, connections, returned: Condvar::new(), ended: Condvar::new(), _lock: lock }
     }
 
     /// Calls `read` with a free connection, in one read transaction: all that it reads is of one moment.
@@ -69,8 +72,9 @@ impl ReadPool {
         let mut connections = self.lock_connections();
         connections.is_closed = true;
         connections.idle.clear();
+        self.returned.notify_all();
         while connections.busy > 0 {
-            connections = self.returned.wait(connections).unwrap_or_else(PoisonError::into_inner);
+            connections = self.ended.wait(connections).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -121,7 +125,11 @@ impl Drop for Borrowed<'_> {
         connections.busy -= 1;
         let keeps = !connections.is_closed;
         connections.idle.extend(self.connection.take().filter(|_| keeps));
-        // Whoever closes waits beside those who want to read.
-        self.pool.returned.notify_all();
+        drop(connections);
+        if keeps {
+            self.pool.returned.notify_one();
+        } else {
+            self.pool.ended.notify_all();
+        }
     }
 }

@@ -86,12 +86,16 @@ impl SqliteReader {
         // First of all: what is told of later may not be in what is read of the file.
         let fresh = self.published.head(id)?;
         self.pool.read(|connection| {
-            let head = match run::load_run_row(connection, id)? {
-                Some(row) => fresh.max(Some(row.head)),
-                None => list_runs::head_if_present(connection, fresh)?,
-            };
-            head.map(|head| read(connection, head)).transpose()
+            find_head(connection, id, fresh)?.map(|head| read(connection, head)).transpose()
         })
+    }
+}
+
+/// Finds the position of the last event of a run, if there is such a run; `fresh` is what was told of it before.
+fn find_head(connection: &Connection, id: RunId, fresh: Option<u64>) -> Result<Option<u64>, StoreError> {
+    match run::load_run_row(connection, id)? {
+        Some(row) => Ok(fresh.max(Some(row.head))),
+        None => list_runs::head_if_present(connection, fresh),
     }
 }
 
@@ -109,6 +113,22 @@ impl Reader for SqliteReader {
             event::load_history_page(connection, run, head, after, limit)
         })?;
         Ok(page.unwrap_or_default())
+    }
+
+    fn has_run(&self, run: RunId) -> Result<bool, StoreError> {
+        Ok(self.read_at_head(run, |_, _| Ok(()))?.is_some())
+    }
+
+    fn runs_with_history(&self, runs: &[RunId]) -> Result<Vec<Option<(Run, Vec<Event>)>>, StoreError> {
+        let fresh = runs.iter().map(|id| self.published.head(*id)).collect::<Result<Vec<_>, _>>()?;
+        self.pool.read(|connection| {
+            let load = |(id, fresh): (&RunId, Option<u64>)| {
+                let Some(head) = find_head(connection, *id, fresh)? else { return Ok(None) };
+                let events = event::load_history(connection, head, 0)?;
+                Ok(Some((event::replay_all(*id, &events)?, events)))
+            };
+            runs.iter().zip(fresh).map(load).collect()
+        })
     }
 
     fn page(
@@ -332,6 +352,10 @@ impl Reader for SqliteReader {
 
     fn cursor(&self) -> Result<Cursor, StoreError> {
         self.read(event::load_end_cursor)
+    }
+
+    fn ends(&self) -> Result<(Cursor, AuditEntryId), StoreError> {
+        self.read(|connection| Ok((event::load_end_cursor(connection)?, audit::load_last_id(connection)?)))
     }
 
     fn tail(&self, after: &Cursor, limit: usize) -> Result<TailPage, TailError> {

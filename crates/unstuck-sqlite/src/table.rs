@@ -46,8 +46,23 @@ pub(crate) fn end_reading(connection: &Connection) -> Result<(), StoreError> {
 
 /// Begins a read transaction that ends when it is dropped; `None` if one is open already. Within it SQLite takes its
 /// locks once instead of with every query.
-pub(crate) fn snapshot(connection: &Connection) -> Result<Option<Transaction<'_>>, StoreError> {
-    connection.is_autocommit().then(|| connection.unchecked_transaction()).transpose().map_err(store_error)
+pub(crate) fn snapshot(connection: &Connection) -> Result<Option<Snapshot<'_>>, StoreError> {
+    // Made only where it has begun one: it ends one when it is dropped.
+    Ok(begin_reading(connection)?.then(|| Snapshot { connection }))
+}
+
+/// A read transaction that ends when it is dropped.
+pub(crate) struct Snapshot<'a> {
+    connection: &'a Connection,
+}
+
+impl Drop for Snapshot<'_> {
+    fn drop(&mut self) {
+        if end_reading(self.connection).is_err() {
+            // Whoever reads next must not see what was there then.
+            let _ = self.connection.execute_batch("ROLLBACK");
+        }
+    }
 }
 
 /// Writes what is recorded of a change that is made between batches.

@@ -1,15 +1,18 @@
 //! Runs: lists, one run, its history, its explanation, its payloads and what it printed.
 
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header};
 use jiff::Timestamp;
 use unstuck_api::ProblemType;
 use unstuck_api::request::{
     CountBy, CountsQuery, DocumentOptions, ItemsQuery, Query, RunSort, RunsQuery, StepMark,
 };
 use unstuck_api::runs::RunState;
+use unstuck_core::event::Event;
 use unstuck_core::id::RunId;
+use unstuck_core::model::run::Run;
+use unstuck_service::explain::load_run_with_history;
 use unstuck_service::run_name::find_run;
-use unstuck_service::show::build_document_of;
+use unstuck_service::show::build_document_of_loaded;
 use unstuck_service::signals::list_signals;
 
 use crate::answer::{Answer, Content};
@@ -118,17 +121,33 @@ fn show_now(call: &Call) -> Answered {
     if call.caller.is_limited() {
         call.check_flow_of(&id.to_string())?;
     }
-    // Taken before the document: a change in between makes the tag too old, which only refuses a change that was not seen.
-    let etag = run_etag(call, id)?;
-    let answer = call.answer_if_changed(&etag, || document_for(call, id).map(Answer::json))?;
+    let answer = answer_document(call, id)?;
     Ok(match cursor {
         Some(cursor) => answer.with_text_header(EVENTS_HEADER, &cursor.to_string()),
         None => answer,
     })
 }
 
+/// Answers with the document of a run, unless the caller has it already.
+fn answer_document(call: &Call, id: RunId) -> Answered {
+    if call.header(&header::IF_NONE_MATCH)?.is_some() {
+        // A tag needs no history. It is taken before the document: a change in between makes it too old, which only refuses a
+        // change that was not seen.
+        let etag = run_etag(call, id)?;
+        return call.answer_if_changed(&etag, || document_for(call, id).map(Answer::json));
+    }
+    let loaded = load_run_with_history(call.app.reader(), id)?;
+    let etag = etag_of(&loaded.0);
+    Ok(Answer::json(document_of(call, loaded)?).with_text_header(header::ETAG, &etag))
+}
+
 /// Returns the document of a run, without payloads for whoever may not read them, or does not want them.
 pub(crate) fn document_for(call: &Call, id: RunId) -> Result<String, Problem> {
+    document_of(call, load_run_with_history(call.app.reader(), id)?)
+}
+
+/// The same of a run that is loaded already.
+fn document_of(call: &Call, loaded: (Run, Vec<Event>)) -> Result<String, Problem> {
     let number = |name: &str| call.parameters.number(name).and_then(|number| u32::try_from(number).ok());
     let wants_payloads = call.parameters.flag("payloads").unwrap_or(true);
     let options = DocumentOptions {
@@ -137,7 +156,7 @@ pub(crate) fn document_for(call: &Call, id: RunId) -> Result<String, Problem> {
         leaves_out_payloads: !(wants_payloads && call.caller.reads_payloads()),
     };
     let service = call.service()?;
-    let document = build_document_of(&service, call.app.reader(), id, options)?;
+    let document = build_document_of_loaded(&service, call.app.reader(), loaded, options)?;
     Ok(document.get().to_owned())
 }
 
@@ -180,8 +199,11 @@ pub(crate) fn payload(call: &Call) -> Answered {
 
 /// Names a run as it is: its generation and its last event.
 pub(crate) fn run_etag(call: &Call, id: RunId) -> Result<String, Problem> {
-    let run = call.app.reader().run(id)?;
-    Ok(run.map_or_else(String::new, |run| format!("\"{}.{}\"", run.generation, run.seq)))
+    Ok(call.app.reader().run(id)?.as_ref().map_or_else(String::new, etag_of))
+}
+
+fn etag_of(run: &Run) -> String {
+    format!("\"{}.{}\"", run.generation, run.seq)
 }
 
 /// Shows the run that has a key.
@@ -200,8 +222,7 @@ pub(crate) fn show_by_key(call: &Call) -> Answered {
         problem.about.state = Some("unknown".to_owned());
         return Err(Problem::from(problem));
     };
-    let etag = run_etag(call, id)?;
-    call.answer_if_changed(&etag, || document_for(call, id).map(Answer::json))
+    answer_document(call, id)
 }
 
 pub(crate) fn history(call: &Call) -> Answered {

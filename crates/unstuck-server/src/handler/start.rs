@@ -12,7 +12,9 @@ use unstuck_engine::request::{EngineError, StartRun};
 use unstuck_engine::runtime::Reply;
 use unstuck_service::ServiceError;
 use unstuck_service::service::{name_similar_flow, now};
-use unstuck_service::start_run::{StartFlows, StartedRun, build_start, build_started_view, read_started};
+use unstuck_service::start_run::{
+    StartFlows, StartedRun, build_start, build_started_view, build_started_views, read_started,
+};
 
 use super::read_view;
 use super::runs::document_for;
@@ -167,10 +169,13 @@ fn build_orders(call: &Call) -> Result<Vec<Result<StartRun, Problem>>, Problem> 
 
 fn answer_many(call: &Call, results: Vec<Result<StartedRun, Problem>>) -> Answered {
     let app = &call.app;
+    let started: Vec<StartedRun> = results.iter().flatten().copied().collect();
+    let mut views = build_started_views(&*call.service()?, app.reader(), &started)?.into_iter();
     let mut written = Vec::with_capacity(results.len());
     for result in results {
-        let viewed = result.and_then(|started| {
-            build_started_view(&app.service, app.reader(), started).map_err(Problem::from)
+        let viewed = result.and_then(|_| {
+            let missing = || Err(ServiceError::internal("a run was not read; please report this"));
+            views.next().unwrap_or_else(missing).map_err(Problem::from)
         });
         let json = match viewed {
             Ok(view) => serde_json::value::to_raw_value(&view),

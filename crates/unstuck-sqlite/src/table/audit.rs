@@ -73,6 +73,13 @@ pub(crate) fn list_entries(
     collect_entries(&mut rows)
 }
 
+/// Loads the number of the last entry; 0 where there is none.
+pub(crate) fn load_last_id(connection: &Connection) -> Result<AuditEntryId, StoreError> {
+    let mut statement = connection.prepare_cached("SELECT max(id) FROM audit").map_err(store_error)?;
+    let last: Option<i64> = statement.query_row([], |row| row.get(0)).map_err(store_error)?;
+    Ok(AuditEntryId(last.map_or(0, unsigned)))
+}
+
 /// Lists entries, oldest first, after this one, at most `limit`.
 pub(crate) fn list_entries_after(
     connection: &Connection,

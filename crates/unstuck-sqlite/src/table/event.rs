@@ -9,6 +9,8 @@ use crate::table::meta;
 use crate::table::number;
 use crate::table::prepare;
 use crate::table::unsigned;
+use std::borrow::Borrow;
+
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 use unstuck_core::event::Event;
@@ -160,10 +162,14 @@ pub(crate) fn replay_to(connection: &Connection, id: RunId, head: u64) -> Result
 }
 
 /// A run as these events, which are all of its history, give it.
-pub(crate) fn replay_all(id: RunId, events: impl IntoIterator<Item = Event>) -> Result<Run, StoreError> {
+pub(crate) fn replay_all(
+    id: RunId,
+    events: impl IntoIterator<Item: Borrow<Event>>,
+) -> Result<Run, StoreError> {
     let mut run = None;
     for event in events {
-        replay_event(&mut run, &event).map_err(|why| unsound_event(id, event.seq, &why))?;
+        let event = event.borrow();
+        replay_event(&mut run, event).map_err(|why| unsound_event(id, event.seq, &why))?;
     }
     let run = run.ok_or_else(|| broken_store(format!("{id} has no history; {RESTORE}")))?;
     if run.id == id {
@@ -242,8 +248,8 @@ pub(crate) fn load_tail_page(
 
 /// Returns the position of the last event in the table.
 pub(crate) fn load_last_position(connection: &Connection) -> Result<u64, StoreError> {
-    let last: Option<i64> =
-        connection.query_row("SELECT max(pos) FROM event", [], |row| row.get(0)).map_err(store_error)?;
+    let mut statement = connection.prepare_cached("SELECT max(pos) FROM event").map_err(store_error)?;
+    let last: Option<i64> = statement.query_row([], |row| row.get(0)).map_err(store_error)?;
     Ok(last.map_or(0, unsigned))
 }
 

@@ -13,7 +13,8 @@ use unstuck_store::contract::{Session, StoreError};
 
 pub(crate) fn load_number(connection: &Connection, name: &str) -> Result<Option<i64>, StoreError> {
     let sql = "SELECT value FROM meta WHERE name = ?1";
-    connection.query_row(sql, [name], |row| row.get(0)).optional().map_err(store_error)
+    let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
+    statement.query_row([name], |row| row.get(0)).optional().map_err(store_error)
 }
 
 /// Loads the epoch of the store. A copy begins another one, so that tokens and cursors of the original do not fit it.

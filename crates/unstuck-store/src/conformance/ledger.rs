@@ -103,6 +103,7 @@ pub fn what_failed_is_not_recorded<S: TestStore>(make: &mut dyn FnMut() -> S) {
     assert_eq!(reader.idempotency("ada", "k"), Ok(Some(record)));
     let listed = reader.audit(&AuditFilter::default(), None, 9).expect("lists");
     assert_eq!(listed, [(AuditEntryId(1), entry)]);
+    assert_eq!(reader.ends(), Ok((reader.cursor().expect("is there"), AuditEntryId(1))));
 }
 
 /// Entries are listed newest first, in pages and by what they have, and stay when their runs are forgotten.

@@ -226,7 +226,10 @@ pub fn same_as_store_in<S: Store>(store: &mut S, is_chosen: impl Fn(usize) -> bo
         for event in &history {
             event.for_each_payload(|payload| payloads.push(payload));
         }
-        assert_eq!(reader.history(id, 0, usize::MAX), Ok(history));
+        assert_eq!(reader.history(id, 0, usize::MAX), Ok(history.clone()));
+        let whole = reader.run(id).expect("reads").map(|run| (run, history));
+        assert_eq!((reader.has_run(RunId(0)), reader.has_run(id)), (Ok(false), Ok(true)), "{id}");
+        assert_eq!(reader.runs_with_history(&[RunId(0), id]), Ok(vec![None, whole]), "{id}");
         assert_eq!(reader.logs(id), store.logs(id));
         if let Slot::Taken(limit) | Slot::Wanted(limit) = &run.slot {
             assert_eq!(reader.slot_holders(&limit.name, 9), store.slot_holders(&limit.name, 9));

@@ -7,7 +7,7 @@ use std::thread;
 
 use unstuck_core::command::{Command, Report};
 use unstuck_core::event::Event;
-use unstuck_core::id::RunId;
+use unstuck_core::id::{AuditEntryId, RunId};
 use unstuck_core::model::run::Run;
 
 use crate::conformance::driver::{Driver, large, user};
@@ -40,6 +40,7 @@ pub fn a_tail_tells_all_that_happens<S: TestStore>(make: &mut dyn FnMut() -> S) 
     let starts: Vec<RunId> = all.0.iter().filter(|(_, event)| event.seq == 1).map(|(run, _)| *run).collect();
     assert_eq!(starts, runs, "in the order in which they became durable");
     assert_eq!(reader.cursor(), Ok(all.1.clone()), "that is all");
+    assert_eq!(reader.ends(), Ok((all.1.clone(), AuditEntryId(0))), "and nobody changed anything else");
     assert_eq!(follow(&*reader, &all.1, 99), (Vec::new(), all.1.clone()), "there is no more");
     drop(watcher);
     let before = told.load(Ordering::Relaxed);

@@ -38,8 +38,14 @@ pub trait Reader: Send + Sync {
     /// Finds the run that has this key in this flow, in any state.
     fn run_of_key(&self, flow: &str, key: &str) -> Result<Option<RunId>, StoreError>;
 
+    /// Tells whether there is such a run.
+    fn has_run(&self, run: RunId) -> Result<bool, StoreError>;
+
     /// Loads the events of a run after number `after`, in order, at most `limit`.
     fn history(&self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
+
+    /// Loads these runs, each with all of its events, in the same order and all of one moment.
+    fn runs_with_history(&self, runs: &[RunId]) -> Result<Vec<Option<(Run, Vec<Event>)>>, StoreError>;
 
     /// Lists runs in this order, after the place `after`, at most `limit`. However many runs there are, it looks at a
     /// bounded number of them. A place of another order is none.
@@ -202,6 +208,9 @@ pub trait Reader: Send + Sync {
     /// Returns the end of what is durable. Taken before something is read, a tail from there on misses nothing that
     /// was not read.
     fn cursor(&self) -> Result<Cursor, StoreError>;
+
+    /// The same with the last entry of the audit, of one moment; entry 0 where there is none.
+    fn ends(&self) -> Result<(Cursor, AuditEntryId), StoreError>;
 
     /// Lists what happened after this place in the order in which it became durable, whoever wrote it; at most
     /// `limit` events.

@@ -130,6 +130,19 @@ impl Reader for MemoryReader {
         Ok(self.state().history(run, after, limit))
     }
 
+    fn has_run(&self, run: RunId) -> Result<bool, StoreError> {
+        Ok(self.state().run(run)?.is_some())
+    }
+
+    fn runs_with_history(&self, runs: &[RunId]) -> Result<Vec<Option<(Run, Vec<Event>)>>, StoreError> {
+        let state = self.state();
+        let load = |id: &RunId| {
+            let run = state.run(*id)?;
+            Ok(run.map(|run| (run, state.history(*id, 0, usize::MAX))))
+        };
+        runs.iter().map(load).collect()
+    }
+
     fn list(
         &self,
         filter: &RunFilter,
@@ -350,6 +363,12 @@ impl Reader for MemoryReader {
 
     fn cursor(&self) -> Result<Cursor, StoreError> {
         Ok(Cursor::new(self.durable.number, EPOCH, self.durable.log().len() as u64))
+    }
+
+    fn ends(&self) -> Result<(Cursor, AuditEntryId), StoreError> {
+        let state = self.state();
+        let last = state.ledger.list(&AuditFilter::default(), None, 1).pop();
+        Ok((self.cursor()?, last.map_or(AuditEntryId(0), |(id, _)| id)))
     }
 
     fn tail(&self, after: &Cursor, limit: usize) -> Result<TailPage, TailError> {
