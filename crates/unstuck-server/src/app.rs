@@ -17,6 +17,7 @@ use crate::open_streams::OpenStreams;
 use crate::rates::RateLimiter;
 use crate::run_waiters::RunWaiters;
 use crate::settings::ServerSettings;
+use crate::trace::{SpanSink, Tracer};
 
 /// A server without its sockets.
 pub struct App {
@@ -49,6 +50,8 @@ pub struct App {
     pub(crate) rates: RateLimiter,
     /// Changes under an idempotency key that are being carried out.
     pub(crate) in_flight: InFlight,
+    /// Where traces are collected.
+    pub(crate) tracer: Option<Tracer>,
     /// Called by the store; it stops when this is dropped.
     _watcher: OnChange,
 }
@@ -80,8 +83,15 @@ impl App {
             token_uses: TokenUses::default(),
             rates,
             in_flight: InFlight::default(),
+            tracer: None,
             _watcher: watcher,
         }
+    }
+
+    /// Records spans of requests, runs and attempts: of a hundred traces that begin here, so many.
+    #[must_use]
+    pub fn with_traces(self, sink: Arc<dyn SpanSink>, percent: u64) -> App {
+        App { tracer: Some(Tracer::new(sink, percent)), ..self }
     }
 
     pub(crate) fn reader(&self) -> &dyn Reader {

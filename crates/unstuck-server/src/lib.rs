@@ -31,6 +31,8 @@ mod routes;
 mod run_waiters;
 mod settings;
 mod tls;
+mod trace;
+mod trace_runs;
 mod transport;
 mod waiting;
 
@@ -38,3 +40,4 @@ pub use app::App;
 pub use connections::{Server, Stopping};
 pub use settings::{Limits, Rates, ServerSettings};
 pub use tls::{Tls, TlsFiles};
+pub use trace::{AttributeValue, Span, SpanId, SpanKind, SpanSink, TraceId};

@@ -31,3 +31,4 @@ mod starting;
 mod stops;
 mod support;
 mod tls;
+mod traces;
