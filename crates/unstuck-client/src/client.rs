@@ -134,6 +134,11 @@ impl Client {
         self.send(&HttpCall::get(parts), ANSWERING).map(|answer| (answer.status, answer.body))
     }
 
+    /// Posts a document and returns the status: for servers of others.
+    pub fn post_document(&self, parts: &[&str], document: &serde_json::Value) -> Result<u16, ClientError> {
+        self.send(&HttpCall::post(parts, document), CONNECTING).map(|answer| answer.status)
+    }
+
     /// Returns the certificate of a server that speaks TLS.
     pub fn certificate(&self) -> Result<Option<PeerCertificate>, ClientError> {
         if !self.address.is_encrypted {

@@ -53,7 +53,7 @@ impl HttpCall {
         HttpCall { method: "PUT", ..HttpCall::post(parts, body) }
     }
 
-    fn post(parts: &[&str], body: &impl Serialize) -> HttpCall {
+    pub(crate) fn post(parts: &[&str], body: &impl Serialize) -> HttpCall {
         HttpCall { body: serde_json::to_string(body).ok(), ..HttpCall::new("POST", parts) }
     }
 

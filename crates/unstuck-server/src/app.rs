@@ -18,6 +18,7 @@ use crate::rates::RateLimiter;
 use crate::run_waiters::RunWaiters;
 use crate::settings::ServerSettings;
 use crate::store_jobs::StoreJobs;
+use crate::trace::{SpanSink, Tracer};
 
 /// A server without its sockets.
 pub struct App {
@@ -51,6 +52,8 @@ pub struct App {
     /// Changes under an idempotency key that are being carried out.
     pub(crate) in_flight: InFlight,
     pub(crate) store_jobs: StoreJobs,
+    /// Where traces are collected.
+    pub(crate) tracer: Option<Tracer>,
     /// Called by the store; it stops when this is dropped.
     _watcher: OnChange,
 }
@@ -83,8 +86,15 @@ impl App {
             rates,
             in_flight: InFlight::default(),
             store_jobs: StoreJobs::default(),
+            tracer: None,
             _watcher: watcher,
         }
+    }
+
+    /// Records spans of requests, runs and attempts: of a hundred traces that begin here, so many.
+    #[must_use]
+    pub fn with_traces(self, sink: Arc<dyn SpanSink>, percent: u64) -> App {
+        App { tracer: Some(Tracer::new(sink, percent)), ..self }
     }
 
     pub(crate) fn reader(&self) -> &dyn Reader {

@@ -24,6 +24,7 @@ use crate::app::App;
 use crate::dispatch::build_router;
 use crate::settings::Limits;
 use crate::tls::Tls;
+use crate::trace_runs::follow_runs;
 use crate::transport::BoundedStream;
 
 /// How long requests under way may take when the server stops.
@@ -83,6 +84,7 @@ impl Server {
         // Every connection has one, so that the last of them is known to have ended.
         let (open, mut all_ended) = mpsc::channel::<()>(1);
         let room = Arc::new(Semaphore::new(limits.connections));
+        let following = app.tracer.clone().map(|tracer| tokio::spawn(follow_runs(app.clone(), tracer)));
         let mut stopping = app.stopping.subscribe();
         loop {
             tokio::select! {
@@ -109,6 +111,10 @@ impl Server {
         drop((listener, local, open));
         if timeout(LAST_ANSWERS, all_ended.recv()).await.is_err() {
             tracing::warn!("some requests were not answered before the server stopped");
+        }
+        if let Some(following) = following {
+            // What cannot be told in time is not told.
+            let _ = timeout(LAST_ANSWERS, following).await.is_ok();
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::reason;
 use crate::receive::{ReceivedBody, receive_body};
 use crate::route::{Answered, Handler, Route, Verb};
 use crate::routes::ROUTES;
+use crate::trace::TraceParent;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const VERSION_HEADER: HeaderName = HeaderName::from_static("unstuck-version");
@@ -120,6 +121,7 @@ async fn answer_route(
 ) -> Response {
     let (id, begun) = (request_id(&app, request.headers()), Instant::now());
     let coding = ContentCoding::of_answer(request.headers());
+    let trace = app.tracer.as_ref().and_then(|tracer| tracer.begin_request(request.headers()));
     let mut caller = None;
     let read = match path {
         Ok(path) => read_call(&app, route, peer, id.clone(), &path, request).await,
@@ -133,10 +135,12 @@ async fn answer_route(
         Err(problem) => Err(problem),
     };
     let answer = answered.unwrap_or_else(|problem| problem.into_answer(&id));
-    let answer = compress(answer, coding).await;
     app.metrics.record(route, answer.status(), begun.elapsed());
     log_request(route, &answer, begun.elapsed(), &id, caller.as_deref());
-    finish(answer, &id)
+    if let (Some(tracer), Some(trace)) = (&app.tracer, trace) {
+        tracer.end_request(trace, route, &answer, &id, begun.elapsed());
+    }
+    finish(compress(answer, coding).await, &id)
 }
 
 /// Compresses an answer for whoever takes that: a long one on a thread that may block, so that others are not kept waiting.
@@ -164,14 +168,17 @@ fn log_request(route: &Route, answer: &Answer, took: Duration, id: &str, caller:
     );
 }
 
-/// Takes over the id of a request, or gives it one.
+/// Takes over the id of a request, or that of its caller's span, or gives it one.
 fn request_id(app: &App, headers: &HeaderMap) -> String {
     let is_safe = |id: &&str| {
         (1..=LONGEST_ID).contains(&id.len())
             && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte))
     };
     let given = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).filter(is_safe);
-    given.map_or_else(|| app.next_request_id(), str::to_owned)
+    match given {
+        Some(given) => given.to_owned(),
+        None => TraceParent::read(headers).map_or_else(|| app.next_request_id(), |caller| caller.to_string()),
+    }
 }
 
 fn finish(answer: Answer, id: &str) -> Response {

@@ -32,6 +32,8 @@ mod run_waiters;
 mod settings;
 mod store_jobs;
 mod tls;
+mod trace;
+mod trace_runs;
 mod transport;
 mod waiting;
 
@@ -40,3 +42,4 @@ pub use connections::{Server, Stopping};
 pub use settings::{Limits, Rates, ServerSettings};
 pub use store_jobs::StoreTool;
 pub use tls::{Tls, TlsFiles};
+pub use trace::{AttributeValue, Span, SpanId, SpanKind, SpanSink, TraceId};

@@ -1,6 +1,7 @@
 //! The log on stderr, which `UNSTUCK_LOG` switches on.
 
 mod json_log;
+pub(crate) mod otlp;
 
 use std::io;
 

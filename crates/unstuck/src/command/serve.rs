@@ -89,6 +89,7 @@ impl Arguments {
 /// Serves as it is configured.
 fn execute(configuration: &Configuration, format: Format) -> CommandResult {
     let tls = settings::tls(configuration)?;
+    let exporter = settings::exporter(configuration)?;
     let listen = settings::listen_address(configuration);
     let listener = TcpListener::bind(listen).map_err(|error| describe_bind_error(listen, &error))?;
     let address = listener.local_addr().map_err(|error| cannot("find out its own address", &error))?;
@@ -112,11 +113,14 @@ fn execute(configuration: &Configuration, format: Format) -> CommandResult {
         .map_err(|error| cannot("listen for commands in the folder of the store", &error))?;
     let mut server_settings = settings::server_settings(configuration, &place.directory);
     server_settings.warnings.extend(exposed);
-    let app = App::new(service, runtime.handle(), server_settings);
+    let mut app = App::new(service, runtime.handle(), server_settings);
+    if let Some(exporter) = &exporter {
+        app = app.with_traces(exporter.sink(), configuration.number(&table::TRACES_PERCENT).unwrap_or(100));
+    }
     let (local, http_socket) = socket::HttpSocket::bind(&place.directory)
         .map_err(|error| cannot("listen for commands in the folder of the store", &error))?;
     let served = serve(app, (listener, local, tls), processes, || announce(&url, format));
-    drop(http_socket);
+    drop((http_socket, exporter));
     socket.close();
     let stopped = runtime.stop();
     served?;

@@ -38,6 +38,8 @@ settings! {
     REQUESTS_BURST = Setting::new("rates.burst", Number(1, MILLION), Is("100"), "Requests that a token may make at once before its rate counts.");
     REQUIRE_REASON = Setting::new("audit.requireReason", Flag, Is("false"), "Refuse changes by people that give no reason.");
     METRICS_LABELS = Setting::new("metrics.labels", Number(1, 100_000), Is("200"), "Values of one label of a metric; what comes after them is counted as `other`.");
+    TRACES_ENDPOINT = Setting::new("traces.endpoint", Text, Unset("no traces"), "Send traces of requests, runs and attempts to this collector, by OTLP over HTTP, such as `http://127.0.0.1:4318`.");
+    TRACES_PERCENT = Setting::new("traces.percent", Number(0, 100), Is("100"), "Of a hundred traces that begin here, so many are sent; whoever calls with `traceparent` decides about its own.");
     BODY = Setting::new("limits.body", Size(KIB, GIB), Is("4 MiB"), "The size of a request's body.");
     FLOW_FILE = Setting::new("limits.flowFile", Size(KIB, GIB), Is("1 MiB"), "The size of a flow file.");
     HEAD = Setting::new("limits.head", Size(8 * KIB, MIB), Is("16 KiB"), "The size of a request's headers.");

@@ -33,4 +33,5 @@ mod stops;
 mod store;
 mod support;
 mod tls;
+mod traces;
 mod watch;

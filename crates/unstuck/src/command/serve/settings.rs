@@ -12,6 +12,7 @@ use crate::access::location::{LocalStoreArgument, StoreLocation};
 use crate::command::run::default_load;
 use crate::configuration::{Configuration, Origin, find_misspelt_variables, table};
 use crate::error::CommandError;
+use crate::telemetry::otlp::TraceExporter;
 use crate::telemetry::{self, LogFormat};
 use crate::view::output::Output;
 
@@ -90,6 +91,16 @@ pub(super) fn tls(configuration: &Configuration) -> Result<Option<Tls>, CommandE
     Tls::load(files, handshake_time).map(Some).map_err(CommandError::new)
 }
 
+/// Starts to export traces, if there is a collector.
+pub(super) fn exporter(configuration: &Configuration) -> Result<Option<TraceExporter>, CommandError> {
+    let Some(endpoint) = configuration.text(&table::TRACES_ENDPOINT) else { return Ok(None) };
+    let exporter = TraceExporter::start(endpoint, &server_name(configuration)).map_err(|why| {
+        let place = configuration.origin(&table::TRACES_ENDPOINT).place();
+        CommandError::new(format!("traces.endpoint ({place}): {why}"))
+    })?;
+    Ok(Some(exporter))
+}
+
 pub(super) fn listen_address(configuration: &Configuration) -> SocketAddr {
     configuration.address(&table::LISTEN).unwrap_or_else(|| (Ipv4Addr::LOCALHOST, PORT).into())
 }
@@ -115,12 +126,11 @@ pub(super) fn address_rules(configuration: &Configuration) -> Result<AddressRule
 }
 
 pub(super) fn server_settings(configuration: &Configuration, store: &Path) -> ServerSettings {
-    let name = configuration.text(&table::NAME).map_or_else(host_name, str::to_owned);
     let directory = std::env::current_dir().unwrap_or_else(|_| "/".into());
     let number =
         |setting| usize::try_from(configuration.number(setting).unwrap_or_default()).unwrap_or(usize::MAX);
     ServerSettings {
-        name: name.into(),
+        name: server_name(configuration).into(),
         directory: directory.to_string_lossy().into(),
         store: store.to_owned(),
         store_tool: StoreTool {
@@ -160,6 +170,10 @@ fn limits(configuration: &Configuration) -> Limits {
         streams: number(&table::STREAMS),
         longest_wait: time(&table::LONGEST_WAIT),
     }
+}
+
+fn server_name(configuration: &Configuration) -> String {
+    configuration.text(&table::NAME).map_or_else(host_name, str::to_owned)
 }
 
 fn host_name() -> String {
