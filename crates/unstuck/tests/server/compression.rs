@@ -35,7 +35,7 @@ fn decode(coding: Option<&str>, body: &[u8]) -> String {
         None => text = String::from_utf8(body.to_vec()).expect("it is a text"),
         Some("gzip") => drop(GzDecoder::new(body).read_to_string(&mut text).expect("it is gzip")),
         Some("zstd") => {
-            text = String::from_utf8(zstd::decode_all(body).expect("it is zstd")).expect("a text")
+            text = String::from_utf8(zstd::decode_all(body).expect("it is zstd")).expect("a text");
         }
         Some(other) => panic!("what is {other}?"),
     }
