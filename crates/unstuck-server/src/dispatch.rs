@@ -138,7 +138,7 @@ async fn answer_route(
     app.metrics.record(route, answer.status(), begun.elapsed());
     log_request(route, &answer, begun.elapsed(), &id, caller.as_deref());
     if let (Some(tracer), Some(trace)) = (&app.tracer, trace) {
-        tracer.end_request(trace, route, &answer, &id, begun.elapsed());
+        tracer.end_request(&trace, route, &answer, &id, begun.elapsed());
     }
     finish(compress(answer, coding).await, &id)
 }

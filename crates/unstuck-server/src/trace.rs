@@ -155,7 +155,7 @@ impl Tracer {
     /// Records the span of a request that is answered.
     pub(crate) fn end_request(
         &self,
-        request: RequestTrace,
+        request: &RequestTrace,
         route: &Route,
         answer: &Answer,
         id: &str,

@@ -84,6 +84,15 @@ fn commands_trust_the_authority_that_they_are_given() {
 }
 
 #[test]
+fn the_doctor_says_until_when_the_certificate_is_valid() {
+    let server = start(&Store::new());
+    let url = format!("https://{}", server.address);
+    let (code, said) = Store::new().run(&["doctor", "--server", &url, "--ca", &ca("authority.pem")]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("the certificate of the server is valid until 2"), "{said}");
+}
+
+#[test]
 fn whoever_speaks_plain_http_is_told() {
     let server = start(&Store::new());
     let said = curl(&server, "http", &["-w", " %{http_code}"]);
