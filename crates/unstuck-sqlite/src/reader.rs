@@ -21,8 +21,8 @@ use unstuck_core::time::Time;
 use unstuck_store::contract::{
     AuditEntry, AuditFilter, AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
     GroupPlace, IdempotencyRecord, ListedFlow, OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits,
-    Reader, RunCounts, RunFilter, RunLogs, RunPage, RunPlace, RunSort, SetAside, StoreError, TailError,
-    TailPage,
+    Reader, RunCounts, RunFilter, RunLogs, RunPage, RunPlace, RunSort, RunWithHistory, SetAside, StoreError,
+    TailError, TailPage,
 };
 
 use crate::list_runs;
@@ -119,7 +119,7 @@ impl Reader for SqliteReader {
         Ok(self.read_at_head(run, |_, _| Ok(()))?.is_some())
     }
 
-    fn runs_with_history(&self, runs: &[RunId]) -> Result<Vec<Option<(Run, Vec<Event>)>>, StoreError> {
+    fn runs_with_history(&self, runs: &[RunId]) -> Result<Vec<Option<RunWithHistory>>, StoreError> {
         let fresh = runs.iter().map(|id| self.published.head(*id)).collect::<Result<Vec<_>, _>>()?;
         self.pool.read(|connection| {
             let load = |(id, fresh): (&RunId, Option<u64>)| {

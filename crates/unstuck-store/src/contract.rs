@@ -54,7 +54,7 @@ pub use ledger::{
     IdempotencyKey, IdempotencyRecord, Ledger, MAX_SWEPT_KEYS, is_expired,
 };
 pub use load::{BatchId, Candidate, Due, KeyUse, Loaded, LoadedPayload, Locked, LockedThing, More, Wants};
-pub use reader::{Reader, RunCounts};
+pub use reader::{Reader, RunCounts, RunWithHistory};
 pub use tail::{Cursor, OnChange, TailError, TailPage, Watchers};
 
 /// No call waits longer than this for what is outstanding: whoever calls has something else to do.

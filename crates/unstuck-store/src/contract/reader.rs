@@ -26,6 +26,9 @@ use crate::contract::{
 /// How many runs of a flow, by its name, are in a state.
 pub type RunCounts = BTreeMap<(Arc<str>, RunState), u64>;
 
+/// A run, and all of its events.
+pub type RunWithHistory = (Run, Vec<Event>);
+
 /// Reads a store, from any thread, while others change it. Nothing waits for a reader.
 ///
 /// It shows what is durable and nothing else. Whatever [`Store::settle`](crate::contract::Store::settle) has told of is
@@ -45,7 +48,7 @@ pub trait Reader: Send + Sync {
     fn history(&self, run: RunId, after: u64, limit: usize) -> Result<Vec<Event>, StoreError>;
 
     /// Loads these runs, each with all of its events, in the same order and all of one moment.
-    fn runs_with_history(&self, runs: &[RunId]) -> Result<Vec<Option<(Run, Vec<Event>)>>, StoreError>;
+    fn runs_with_history(&self, runs: &[RunId]) -> Result<Vec<Option<RunWithHistory>>, StoreError>;
 
     /// Lists runs in this order, after the place `after`, at most `limit`. However many runs there are, it looks at a
     /// bounded number of them. A place of another order is none.

@@ -22,8 +22,8 @@ use unstuck_core::time::Time;
 use crate::contract::{
     AuditEntry, AuditFilter, AuditId, Cursor, ErrorFilter, ErrorGroup, ErrorId, FlowRecord, GroupFilter,
     GroupPlace, IdempotencyRecord, ListedFlow, OnChange, OpenErrorFilter, OpenRuns, PolicyAudit, PolicyHits,
-    Reader, RunChange, RunCounts, RunFilter, RunLogs, RunPage, RunPlace, RunSort, SetAside, Stage,
-    StoreError, TailError, TailPage, Watchers, next_resume_of,
+    Reader, RunChange, RunCounts, RunFilter, RunLogs, RunPage, RunPlace, RunSort, RunWithHistory, SetAside,
+    Stage, StoreError, TailError, TailPage, Watchers, next_resume_of,
 };
 use crate::memory::state::{LockedByBatch, MemoryState};
 
@@ -134,7 +134,7 @@ impl Reader for MemoryReader {
         Ok(self.state().run(run)?.is_some())
     }
 
-    fn runs_with_history(&self, runs: &[RunId]) -> Result<Vec<Option<(Run, Vec<Event>)>>, StoreError> {
+    fn runs_with_history(&self, runs: &[RunId]) -> Result<Vec<Option<RunWithHistory>>, StoreError> {
         let state = self.state();
         let load = |id: &RunId| {
             let run = state.run(*id)?;
