@@ -129,7 +129,9 @@ fn all(options: &Options) -> Result<(), Failure> {
         measure_lists(&store, patience, &mut aims)?;
     }
     println!();
-    aims.iter().for_each(|aim| println!("{}", aim.line()));
+    for aim in &aims {
+        println!("{}", aim.line());
+    }
     Ok(())
 }
 

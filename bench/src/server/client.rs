@@ -81,9 +81,9 @@ async fn ask_on(
         if begin >= end {
             break;
         }
-        let place = place % calls.len();
-        let status = connection.call(&calls[place]).await?;
-        had.took[place].push(begin.elapsed());
+        let call = place % calls.len();
+        let status = connection.call(&calls[call]).await?;
+        had.took[call].push(begin.elapsed());
         if !(200..300).contains(&status) {
             had.refused += 1;
             had.first_refusal.get_or_insert_with(|| String::from_utf8_lossy(connection.body()).into_owned());

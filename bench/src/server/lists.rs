@@ -103,12 +103,11 @@ fn at_half(
     // Only what happens while it works counts.
     std::thread::sleep(Duration::from_millis(500));
     let (before, begun) = (served.metric(ENDED)?, Instant::now());
-    let asked = match asking {
-        Some(plan) => Some(Measured::take(served, &plan)?.outcome),
-        None => {
-            std::thread::sleep(time);
-            None
-        }
+    let asked = if let Some(plan) = asking {
+        Some(Measured::take(served, &plan)?.outcome)
+    } else {
+        std::thread::sleep(time);
+        None
     };
     let completed = (served.metric(ENDED)? - before) / STEPS / begun.elapsed().as_secs_f64();
     let starts: Outcome = end(starts)?;

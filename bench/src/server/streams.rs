@@ -45,11 +45,11 @@ async fn follow_all(plan: &StreamPlan) -> io::Result<StreamOutcome> {
         let (start, mut caller) =
             (Call::start(flow).bytes(plan.address), Connection::open(plan.address).await?);
         for number in 1..=u64::from(plan.singles) {
-            let begin = Instant::now();
+            let asked = Instant::now();
             check(caller.call(&start).await?)?;
-            answered.push(begin.elapsed());
+            answered.push(asked.elapsed());
             all_have(&mut counts, number).await?;
-            heard.push(begin.elapsed());
+            heard.push(asked.elapsed());
         }
         begun = Instant::now();
         start_all(plan, flow).await?;
