@@ -59,7 +59,7 @@ impl SweepResult {
 
 /// Simulates these seeds on stores in memory, over all cores; stops early when much goes wrong.
 pub fn sweep(seeds: Range<u64>) -> SweepResult {
-    quiet_panics();
+    let _quiet = QuietPanics::begin();
     let next = AtomicU64::new(seeds.start);
     let sum = Mutex::new(SweepResult::default());
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -86,7 +86,7 @@ pub fn sweep(seeds: Range<u64>) -> SweepResult {
 
 /// What went wrong with a seed, the smallest plan that shows it, its trace, and how to see it again.
 pub fn explain(seed: u64) -> Option<String> {
-    quiet_panics();
+    let _quiet = QuietPanics::begin();
     let plan = Plan::of(seed);
     let failure = run_plan_in_memory(&plan, false).broken?;
     let small = shrink(&plan, &failure);
@@ -103,7 +103,19 @@ pub fn explain(seed: u64) -> Option<String> {
     Some(text)
 }
 
-/// A panic is a result here; its place is told with its words.
-fn quiet_panics() {
-    panic::set_hook(Box::new(|_| {}));
+/// While this lives nothing is printed of a panic: it is a result here, and its place is told with its words. Whoever
+/// panics afterwards, a test that fails, is heard.
+struct QuietPanics;
+
+impl QuietPanics {
+    fn begin() -> QuietPanics {
+        panic::set_hook(Box::new(|_| {}));
+        QuietPanics
+    }
+}
+
+impl Drop for QuietPanics {
+    fn drop(&mut self) {
+        drop(panic::take_hook());
+    }
 }
