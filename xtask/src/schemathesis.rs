@@ -99,10 +99,10 @@ fn install(folder: &Path) -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// The binary of the end-to-end tests: built in any other way, every crate would be compiled once more with other features.
+/// The binary of the tests, built by their command: by any other, crates would be compiled once more with other features.
 fn build_binary(root: &Path) -> Result<(), String> {
     let mut command = tools::cargo(root);
-    command.args(["test", "--workspace", "--test", "server", "--no-run", "--locked"]);
+    command.args(["test", "--workspace", "--no-run", "--quiet", "--locked"]);
     run_command(&mut command, "the binary cannot be built; see above")
 }
 

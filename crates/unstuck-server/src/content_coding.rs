@@ -149,7 +149,13 @@ impl BodyDecoder {
     }
 
     /// Returns all of it, when the last piece has come.
-    pub(crate) fn finish(self) -> Result<Vec<u8>, DecodeError> {
+    pub(crate) fn finish(mut self) -> Result<Vec<u8>, DecodeError> {
+        // The decoder keeps back up to 32 KiB of what it has made: the limit may be exceeded only here.
+        if let DecoderKind::Gzip(decoder) = &mut self.kind
+            && decoder.try_finish().is_err()
+        {
+            return Err(self.error());
+        }
         let error = self.error();
         match self.kind {
             DecoderKind::Plain(bytes) => Ok(bytes.bytes),

@@ -7,7 +7,7 @@ use unstuck_sim::simulate::sweep::{explain, sweep};
 const SEEDS: u64 = 20_000;
 
 /// Every fault that must have fired.
-const FAULTS: [&str; 53] = [
+const FAULTS: [&str; 54] = [
     "a run that another server has",
     "a server dies for good",
     "a server falls behind",
@@ -28,6 +28,7 @@ const FAULTS: [&str; 53] = [
     "clock set while there is no engine",
     "commit unknown, and it did not happen",
     "commit unknown, and it happened",
+    "crash before a commit is looked up",
     "crash before anybody is told",
     "crash before the stage",
     "crash right after the start",

@@ -306,7 +306,10 @@ fn an_event_of_a_stream_is_as_it_is_described() {
     }
     let policy = json!({"name": "later", "flow": "held", "maxAttempts": 2, "backOff": {"delay": 60}});
     server.post("/v1/policies", &policy).with(200);
-    server.post("/v1/bulk", &json!({"action": "cancel", "flow": "held"})).with(202);
+    let bulk =
+        server.post("/v1/bulk", &json!({"action": "cancel", "flow": "held"})).with(202)["bulk"].clone();
+    let path = format!("/v1/bulk/{}", bulk.as_str().expect("it is an id"));
+    wait_until("it is done", || server.get(&path).with(200)["state"] == "done");
     assert_eq!(server.delete("/v1/flows/quick?reason=old").status, 204);
     let others = format!("?after={begin}&class=flow&class=policy&class=bulk");
     let told = EventStream::open(&server, &others, None).until_caught_up();
